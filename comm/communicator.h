@@ -1,0 +1,99 @@
+// Communicator: the collectives of a group of ranks, whatever carries them.
+//
+// This face is not virtual: it checks arguments, counts sequence numbers, knows world size 1 and count 0, applies the in-place
+// rule, holds the deadline, writes the wire ledger and keeps the first error. A backend implements the private Do... functions.
+//
+// All ranks of the group make the same calls in the same order; each call returns at once, and the operation runs on the
+// communicator's own thread (or stream) once the events in CallOptions::after are done. Operations of one communicator run in
+// the order of issue. Arrays stay valid, and are not written (inputs: not even read, where in place), until the Work has ended.
+//
+// In place is NCCL's rule: all-reduce, broadcast, reduce: in == out; reduce-scatter: out == in + rank * count; all-gather:
+// in == out + rank * count. Any other overlap is kInvalidArgument.
+//
+// Output dtype: a reduction's `out` may have another float dtype than its `in`: bf16 or fp16 in (two bytes on the wire), summed in
+// fp32, out as fp32 or rounded once.
+//
+// Errors, of every collective, given by Work::Wait() and status(): kInvalidArgument the caller's arguments (the communicator
+// stays usable: nothing was sent); all others are final, and every later call and outstanding Work gives the first cause:
+// kFailedPrecondition aborted, or ranks disagree (what each called is said); kUnavailable a peer is gone; kDeadlineExceeded.
+// The message names the rank at fault, operation, sequence number, bytes, and the vendor's own words.
+//
+// Example:
+//   Work work = communicator.ReduceScatter(gradients, shard, ReduceOp::kAverage, {.after = {&backward_done}});
+//   ...
+//   work.WaitOn(compute);
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/comm/call_options.h"
+#include "zeroshard/comm/reduce_op.h"
+#include "zeroshard/comm/wire_ledger.h"
+#include "zeroshard/comm/work.h"
+#include "zeroshard/device/buffer.h"
+#include "zeroshard/device/device.h"
+
+namespace zeroshard::comm {
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  device::Device& device() const { return *device_; }
+  WireLedger& wire() { return wire_; }
+
+  // Every rank gets the reduction over ranks of in [count] in out [count].
+  Work AllReduce(device::In in, device::Out out, ReduceOp op, const CallOptions& options = {});
+  Work AllReduce(std::span<const Segment> segments, ReduceOp op, const CallOptions& options = {});
+  // Rank r gets part r of the reduction of in [world_size * count] in out [count].
+  Work ReduceScatter(device::In in, device::Out out, ReduceOp op, const CallOptions& options = {});
+  Work ReduceScatter(std::span<const Segment> segments, ReduceOp op, const CallOptions& options = {});
+  // Every rank gets every rank's in [count], in order of ranks, in out [world_size * count].
+  Work AllGather(device::In in, device::Out out, const CallOptions& options = {});
+  Work AllGather(std::span<const Segment> segments, const CallOptions& options = {});
+  // Rank `root` gets the reduction of in [count] in out [count]; elsewhere `out` is not touched and may be empty.
+  Work Reduce(device::In in, device::Out out, ReduceOp op, int root, const CallOptions& options = {});
+  Work Reduce(std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options = {});
+  // Every rank gets rank `root`'s in [count] in out [count]; elsewhere `in` is not read and may be empty.
+  Work Broadcast(device::In in, device::Out out, int root, const CallOptions& options = {});
+  Work Broadcast(std::span<const Segment> segments, int root, const CallOptions& options = {});
+  // Ends on no rank before every rank has begun it.
+  Work Barrier(const CallOptions& options = {});
+
+  // Collective. A communicator of the ranks that gave the same color (>= 0), ordered by key, then by rank. Color -1: this rank
+  // joins none, and gets null.
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
+
+  // Collective where the backend maps memory between ranks. Memory that peers reach directly; see Device::Allocate.
+  absl::StatusOr<device::Buffer> Allocate(int64_t bytes, device::Use use, std::string_view what);
+
+  // OK, or the first error; never blocks.
+  absl::Status status() const;
+  // Fails this communicator with `cause`; outstanding and later operations end with it, here and, as their peers notice, on the
+  // other ranks. Idempotent, from any thread, and returns even if only one rank calls it.
+  void Abort(absl::Status cause);
+  // Collective: waits for all operations of all ranks, and takes leave. Afterwards every call is kFailedPrecondition.
+  absl::Status Finalize();
+
+  // Note: more in the sources: this header is completed by comm's owner (constructor for backends, ring, Do... functions).
+ protected:
+  Communicator(device::Device& device, int rank, int world_size)
+      : device_(&device), rank_(rank), world_size_(world_size) {}
+
+ private:
+  device::Device* device_;
+  int rank_;
+  int world_size_;
+  WireLedger wire_;
+};
+
+}  // namespace zeroshard::comm
