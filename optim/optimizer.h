@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "zeroshard/optim/schedule.h"
+
 namespace zeroshard::optim {
 
 enum class Kind : uint8_t {
@@ -25,6 +27,7 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double momentum = 0;
   bool nesterov = false;
+  Schedule schedule;
   std::vector<GroupOptions> groups = {GroupOptions{}};  // ParameterSpec::group indexes them
 };
 

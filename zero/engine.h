@@ -18,12 +18,13 @@
 //     ZS_RETURN_IF_ERROR(engine.GradientsReady(u));
 //     ZS_RETURN_IF_ERROR(engine.Reshard(u));
 //   }
-//   ZS_RETURN_IF_ERROR(engine.Step({.learning_rate = 3e-4}));  // after `accumulation` such micro-batches
+//   ZS_RETURN_IF_ERROR(engine.Step());                             // after `accumulation` such micro-batches
 //   ZS_ASSIGN_OR_RETURN(StepResult result, engine.Result());   // norm, clip factor: the host's copy, after
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/device/device.h"
+#include "zeroshard/model/gradient_target.h"
 #include "zeroshard/model/unit.h"
 #include "zeroshard/optim/optimizer.h"
 
@@ -60,14 +62,8 @@ struct EngineOptions {
   optim::OptimizerOptions optimizer;
 };
 
-// Where backward leaves a gradient: [shape of the parameter], to overwrite or to add to.
-struct GradientTarget {
-  device::Array array;      // empty: the parameter is frozen
-  bool accumulate = false;
-};
-
 struct StepOptions {
-  double learning_rate = 0;
+  std::optional<double> learning_rate;  // in place of the schedule's
 };
 
 struct StepResult {
@@ -92,10 +88,10 @@ class Engine {
   // Full parameters of an unsharded unit, in the unit's order, each [shape]. Touching a sharded one is an error.
   virtual std::span<const device::Array> parameters(int unit) = 0;
   // Where backward leaves the unit's gradients; valid from Unshard(unit, kBackward) to GradientsReady(unit).
-  virtual std::span<const GradientTarget> gradients(int unit) = 0;
+  virtual std::span<const model::GradientTarget> gradients(int unit) = 0;
   virtual absl::Status GradientsReady(int unit) = 0;
   virtual absl::Status Reshard(int unit) = 0;
-  virtual absl::Status Step(const StepOptions& options) = 0;
+  virtual absl::Status Step(const StepOptions& options = {}) = 0;
   virtual absl::StatusOr<StepResult> Result() = 0;
 
   // Collective. One full tensor, [shape] fp32, by the parameter's name; the host memory is the caller's.
