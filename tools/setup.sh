@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that zeroshard builds and runs with (tools/packages.txt), those alone that are missing.
+# Run it as often as you like; it says what it does. Needs root, or sudo.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mapfile -t packages < <(grep -Ev '^[[:space:]]*(#|$)' "$here/packages.txt")
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "setup: this is not Debian; install what $here/packages.txt names by the means of your system" >&2
+  exit 2
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+
+if [ "${#missing[@]}" -eq 0 ]; then
+  echo "setup: all ${#packages[@]} packages are installed already"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "setup: run as root, or install sudo: apt-get must install ${missing[*]}" >&2; exit 2; }
+  as_root=(sudo)
+fi
+
+# A machine may be installing something of its own just now: wait for it.
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -qq "$@" </dev/null
+}
+echo "setup: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
+apt update
+apt install -y --no-install-recommends "${missing[@]}" >/dev/null
+echo "setup: done"
