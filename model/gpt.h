@@ -1,0 +1,99 @@
+// GPT-2 as units with an explicit forward and backward: learned positions, pre-norm blocks, GELU (tanh), a tied or untied head.
+//
+// A Gpt owns the activations of one micro-batch on one rank, and no parameter: whoever calls hands in a unit's parameters (full,
+// in the order of its UnitSpec) and takes its gradients, so that ZeRO may gather and drop them in between. All memory and all
+// products are planned in Create; a micro-batch allocates nothing. Everything is queued on the caller's stream, one stream for all
+// calls of a micro-batch; nothing but BeginMicroBatch ever waits.
+//
+// The bits of a unit's forward and backward depend on the options, the tokens, the build and the number of threads; not on who
+// holds the parameters, nor where.
+//
+// Note: Rows. A micro-batch has options.batch rows (sequences) at most. Fewer, or none, run the same products on padded rows,
+// whose targets are kNoTarget: they add nothing to the loss, and exact zeros to gradients.
+//
+// Example: one micro-batch.
+//   ZS_RETURN_IF_ERROR(gpt->BeginMicroBatch(stream, {.inputs = x, .targets = y, .rows = 4, .gradient_scale = 1.0 / tokens}));
+//   for (int u = 0; u < units; ++u) ZS_RETURN_IF_ERROR(gpt->Forward(stream, u, parameters[u]));
+//   for (int u = units - 1; u >= 0; --u) ZS_RETURN_IF_ERROR(gpt->Backward(stream, u, parameters[u], targets[u]));
+//   device.CopyToHost(stream, gpt->loss_sum(), &loss);  // of gpt->target_tokens() tokens
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/model/gpt_options.h"
+#include "zeroshard/model/gradient_target.h"
+#include "zeroshard/model/unit.h"
+
+namespace zeroshard::model {
+
+// A target that is none: its token adds nothing to loss and gradients.
+inline constexpr int32_t kNoTarget = -1;
+
+// What a forward pass is for. The head's logits are never held in full; so a training pass leaves the loss to the head's backward,
+// which computes both from each block of logits at once.
+enum class Pass : uint8_t {
+  kTrain,     // loss_sum() is there after Backward of the head
+  kEvaluate,  // loss_sum() is there after Forward of the head; no backward
+  kSample,    // no targets; Logits() after Forward of the head
+};
+
+struct MicroBatch {
+  std::span<const int32_t> inputs;   // [rows, context], each in [0, vocab)
+  std::span<const int32_t> targets;  // [rows, context], each in [0, vocab) or kNoTarget; empty with Pass::kSample
+  int64_t rows = 0;                  // 0 ... options.batch
+  double gradient_scale = 1;         // backward computes the gradient of gradient_scale times the sum of tokens' losses
+  Pass pass = Pass::kTrain;
+};
+
+class Gpt {
+ public:
+  // Plans and allocates for `device`, which outlives it; the bytes are filed (and predicted) under Use::kActivations.
+  // Errors: kInvalidArgument as ValidateGptOptions; kUnimplemented for a dtype; kResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<Gpt>> Create(device::Device& device, const GptOptions& options);
+  ~Gpt();
+  Gpt(const Gpt&) = delete;
+  Gpt& operator=(const Gpt&) = delete;
+
+  const GptOptions& options() const;
+  const std::vector<UnitSpec>& units() const;
+  int64_t activation_bytes() const;
+
+  // Takes the tokens (copied before it returns: the spans may be dropped). Any micro-batch that was under way is abandoned.
+  // Waits for the copy of two micro-batches before. Errors: kInvalidArgument for rows, sizes, or a token, naming where it is.
+  absl::Status BeginMicroBatch(device::Stream& stream, const MicroBatch& micro_batch);
+
+  // Units run in order, 0 to the last. `parameters`: the unit's, full, in its order.
+  // Errors: kFailedPrecondition for a unit out of turn; kInvalidArgument for parameters of another number, size or dtype.
+  absl::Status Forward(device::Stream& stream, int unit, std::span<const device::Array> parameters);
+
+  // Units run in reverse, after the last Forward, once each. A unit that says so in backward_reads_parameters == false takes empty
+  // `parameters`. `targets`: one for each parameter; an empty array is not computed. A tied matrix has two targets, the head's
+  // first: the embedding's then says `accumulate`. Errors: as Forward.
+  absl::Status Backward(device::Stream& stream, int unit, std::span<const device::Array> parameters,
+                        std::span<const GradientTarget> targets);
+
+  // Sum of the losses (natural logarithm) of this micro-batch's target tokens, fp64 [1], summed in fp64 token by token. The next
+  // micro-batch overwrites it.
+  device::Array loss_sum() const;
+  // Targets of this micro-batch that are not kNoTarget.
+  int64_t target_tokens() const;
+
+  // After Forward of the head in Pass::kSample: the logits, fp32 [vocab], of the token after `position` of sequence `row`.
+  // `parameters`: the head's. Errors: kInvalidArgument for row or position; kFailedPrecondition for another pass or too early.
+  absl::Status Logits(device::Stream& stream, std::span<const device::Array> parameters, int64_t row, int64_t position,
+                      device::Out logits);
+
+ private:
+  struct Parts;
+  explicit Gpt(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace zeroshard::model
