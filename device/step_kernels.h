@@ -1,14 +1,77 @@
-// Kernels of a training step's end: the exact norm, the step's scalars, the optimizers' fused passes.
+// Kernels of a training step's end: the exact norm, the step's scalars, the optimizers' fused passes. All take the stream
+// first, return at once and allocate nothing; elementwise results have the same bits at any vector width, in body and tail.
+//
+// Example: the end of a step, on one rank.
+//   step.AddPowers(stream, gradients, 2, sum);       // once for each parameter's part; padding is left out
+//   communicator.AllReduce(sum, sum, ReduceOp::kSum);  // the words of all ranks, as int64
+//   step.DeriveScalars(stream, sum, rule, std::nullopt, scalars);
+//   step.Adam(stream, adam, gradients, scalars, weights, exp_avg, exp_avg_sq, /*write_back=*/{});
 #pragma once
 
+#include <optional>
+
 #include "zeroshard/device/array.h"
+#include "zeroshard/device/step_scalars.h"
 #include "zeroshard/device/stream.h"
 
 namespace zeroshard::device {
 
+// What an optimizer's pass takes beside arrays and scalars. Rates are of one parameter group.
+struct AdamPass {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double learning_rate_scale = 1;
+  bool decoupled = true;  // AdamW; false: the decay is added to the gradient (L2)
+};
+struct SgdPass {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double learning_rate_scale = 1;
+};
+
 class StepKernels {
  public:
   virtual ~StepKernels() = default;
+
+  // sum += Σ |x|^p, 0 < p < ∞, exactly in the order of things that could matter: powers are taken and added in fp64 over
+  // blocks of 64 elements from x's start, in eight fixed lanes, and blocks are added without rounding (exact_sum.h). So the
+  // value is the same however the blocks are spread over calls and ranks, if each x starts on a block of its parameter. An
+  // Inf or NaN counts its block into the last word. p == 2 runs at the speed of memory.
+  //   x    fp32, bf16 or fp16
+  //   sum  [kExactSumWords] int64, left normalised
+  virtual void AddPowers(Stream& stream, In x, double p, InOut sum) = 0;
+  // largest = max(largest, max |x|), NaN where any is. x: fp32, bf16 or fp16; largest: [1] fp32.
+  virtual void MaxMagnitude(Stream& stream, In x, InOut largest) = 0;
+
+  // One thread: scalars = NextScalars(scalars, value of sum, ...), from the sum of squares over all ranks.
+  //   sum      [kExactSumWords] int64
+  //   scalars  [sizeof(StepScalars)] uint8
+  virtual void DeriveScalars(Stream& stream, In sum, const StepRule& rule, std::optional<double> learning_rate,
+                             InOut scalars) = 0;
+
+  // With g = gradients * gradient_multiplier, and m and v kept as moving averages in the form m + (1 - beta) (g - m), which
+  // keeps the two weights' sum at 1 in fp32:
+  //   exp_avg     <- beta1 exp_avg + (1 - beta1) g
+  //   exp_avg_sq  <- beta2 exp_avg_sq + (1 - beta2) g^2
+  //   weights     <- weights - lr (weight_decay weights + (exp_avg / bias_correction1) / (sqrt(exp_avg_sq /
+  //   bias_correction2) + eps))
+  // where lr is the step's rate times the group's; not decoupled: g has weight_decay * weights added, and the weights do not
+  // decay otherwise. write_back gets the new weights, rounded to nearest even. Where `skip` is set nothing is written.
+  //   gradients                     [n] fp32, bf16 or fp16
+  //   weights, exp_avg, exp_avg_sq  [n] fp32
+  //   write_back                    [n] bf16 or fp16, or empty
+  virtual void Adam(Stream& stream, const AdamPass& pass, In gradients, In scalars, InOut weights, InOut exp_avg,
+                    InOut exp_avg_sq, Out write_back) = 0;
+
+  // torch.optim.SGD without dampening: with g = gradients * gradient_multiplier + weight_decay * weights,
+  //   momentum_buffer  <- momentum * momentum_buffer + g     (zeros before the first step)
+  //   weights          <- weights - lr * (nesterov ? g + momentum * momentum_buffer : momentum_buffer)
+  // An empty momentum_buffer is momentum 0. The rest is as in Adam.
+  virtual void Sgd(Stream& stream, const SgdPass& pass, In gradients, In scalars, InOut weights, InOut momentum_buffer,
+                   Out write_back) = 0;
 };
 
 }  // namespace zeroshard::device

@@ -1,0 +1,184 @@
+#include "zeroshard/device/cpu/cpu_step_kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "zeroshard/device/convert.h"
+#include "zeroshard/device/cpu/block_sums.h"
+#include "zeroshard/device/cpu/optimizer_pass.h"
+#include "zeroshard/device/cpu/parallel.h"
+#include "zeroshard/device/exact_sum.h"
+#include "zeroshard/device/host_launch.h"
+
+namespace zeroshard::device {
+
+namespace {
+
+// What one thread takes at a time, in elements: some pages of each array, and whole blocks of the norm.
+constexpr int64_t kGrain = 1 << 15;
+// Elements that go through a buffer in the first-level cache where storage is not fp32.
+constexpr size_t kStaged = 1024;
+static_assert(kStaged % kNormBlock == 0 && kGrain % kStaged == 0);
+
+void Widen(DType dtype, const std::byte* from, size_t first, size_t count, float* to) {
+  if (dtype == DType::kBfloat16) {
+    const auto* x = reinterpret_cast<const Bfloat16*>(from) + first;
+    for (size_t i = 0; i < count; ++i) to[i] = ToFloat(x[i]);
+  } else {
+    const auto* x = reinterpret_cast<const Float16*>(from) + first;
+    for (size_t i = 0; i < count; ++i) to[i] = ToFloat(x[i]);
+  }
+}
+
+void Narrow(const float* from, DType dtype, std::byte* to, size_t first, size_t count) {
+  if (dtype == DType::kBfloat16) {
+    auto* y = reinterpret_cast<Bfloat16*>(to) + first;
+    for (size_t i = 0; i < count; ++i) y[i] = ToBfloat16(from[i]);
+  } else {
+    auto* y = reinterpret_cast<Float16*>(to) + first;
+    for (size_t i = 0; i < count; ++i) y[i] = ToFloat16(from[i]);
+  }
+}
+
+// Calls body(values, first, count) for stretches of the n elements at x, as fp32. A stretch that is not the last is whole
+// blocks.
+template <class Body>
+void ForEachStretch(DType dtype, const std::byte* x, size_t begin, size_t end, const Body& body) {
+  if (dtype == DType::kFloat32) return body(reinterpret_cast<const float*>(x) + begin, begin, end - begin);
+  float staged[kStaged];
+  for (size_t first = begin; first < end; first += kStaged) {
+    const size_t count = std::min(kStaged, end - first);
+    Widen(dtype, x, first, count, staged);
+    body(staged, first, count);
+  }
+}
+
+// Calls part(begin, end) for parts of [0, n) on `threads` threads.
+template <class Part>
+void ForEachPart(int threads, size_t n, const Part& part) {
+  ParallelFor(threads, static_cast<int64_t>(n), kGrain,
+              [&](int64_t first, int64_t last) { part(static_cast<size_t>(first), static_cast<size_t>(last)); });
+}
+
+double SumPowersOfBlock(const float* x, size_t count, double p) {
+  double lanes[8] = {};
+  for (size_t i = 0; i < count; ++i) {
+    const double magnitude = std::fabs(static_cast<double>(x[i]));
+    lanes[i % 8] += p == 1 ? magnitude : std::pow(magnitude, p);
+  }
+  return AddLanes(lanes);
+}
+
+void AddPowersOfBlocks(const float* x, size_t count, double p, int64_t* words) {
+  for (size_t first = 0; first < count; first += kNormBlock) {
+    exact_sum::Add(words, SumPowersOfBlock(x + first, std::min(kNormBlock, count - first), p));
+  }
+}
+
+void AddSquaresOfBlocks(const float* x, size_t count, int64_t* words) {
+  constexpr size_t kBatch = 16;
+  double sums[kBatch];
+  const size_t blocks = count / kNormBlock;
+  for (size_t b = 0; b < blocks; b += kBatch) {
+    const size_t batch = std::min(kBatch, blocks - b);
+    SumSquaresOfBlocks(x + b * kNormBlock, batch, sums);
+    for (size_t i = 0; i < batch; ++i) exact_sum::Add(words, sums[i]);
+  }
+  const size_t whole = blocks * kNormBlock;
+  if (whole == count) return;
+  float last[kNormBlock] = {};
+  std::copy(x + whole, x + count, last);
+  SumSquaresOfBlocks(last, 1, sums);
+  exact_sum::Add(words, sums[0]);
+}
+
+// |x| as fp32 bits grows with |x|, and every NaN lies above infinity.
+uint32_t MagnitudeBits(float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; }
+
+}  // namespace
+
+void CpuStepKernels::AddPowers(Stream& stream, In x, double p, InOut sum) {
+  const auto kernel = [](std::span<const std::byte> values, std::span<int64_t> words, DType dtype, double power,
+                         int threads) {
+    const size_t n = values.size() / static_cast<size_t>(SizeOf(dtype));
+    ForEachPart(threads, n, [&](size_t begin, size_t end) {
+      int64_t part[kExactSumWords] = {};
+      ForEachStretch(dtype, values.data(), begin, end, [&](const float* v, size_t, size_t count) {
+        if (power == 2) return AddSquaresOfBlocks(v, count, part);
+        AddPowersOfBlocks(v, count, power, part);
+      });
+      for (int i = 0; i < kExactSumWords; ++i) {
+        if (part[i] != 0) std::atomic_ref(words[static_cast<size_t>(i)]).fetch_add(part[i], std::memory_order_relaxed);
+      }
+    });
+    exact_sum::Normalize(words.data());
+  };
+  HostLaunch(stream, "add_powers", kernel, Read<std::byte>(x), Update<int64_t>(sum), x.array.dtype(), p, threads_);
+}
+
+void CpuStepKernels::MaxMagnitude(Stream& stream, In x, InOut largest) {
+  const auto kernel = [](std::span<const std::byte> values, std::span<float> result, DType dtype) {
+    const size_t n = values.size() / static_cast<size_t>(SizeOf(dtype));
+    uint32_t bits = MagnitudeBits(result[0]);
+    ForEachStretch(dtype, values.data(), 0, n, [&](const float* v, size_t, size_t count) {
+      for (size_t i = 0; i < count; ++i) bits = std::max(bits, MagnitudeBits(v[i]));
+    });
+    result[0] = std::bit_cast<float>(bits);
+  };
+  HostLaunch(stream, "max_magnitude", kernel, Read<std::byte>(x), Update<float>(largest), x.array.dtype());
+}
+
+void CpuStepKernels::DeriveScalars(Stream& stream, In sum, const StepRule& rule, std::optional<double> learning_rate,
+                                   InOut scalars) {
+  const auto kernel = [](std::span<const int64_t> words, std::span<StepScalars> s, const StepRule& r,
+                         std::optional<double> rate) {
+    s[0] = NextScalars(s[0], exact_sum::Value(words.data()), exact_sum::NonFinite(words.data()), r, rate);
+  };
+  HostLaunch(stream, "derive_scalars", kernel, Read<int64_t>(sum), Update<StepScalars>(scalars), rule, learning_rate);
+}
+
+void CpuStepKernels::Adam(Stream& stream, const AdamPass& pass, In gradients, In scalars, InOut weights, InOut exp_avg,
+                          InOut exp_avg_sq, Out write_back) {
+  const auto kernel = [](std::span<const std::byte> g, std::span<const StepScalars> s, std::span<float> w,
+                         std::span<float> m, std::span<float> v, std::span<std::byte> out, const AdamPass& p, DType gradient,
+                         DType narrow, int threads) {
+    if (s[0].skip) return;
+    const AdamFactors factors = MakeAdamFactors(p, s[0]);
+    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) {
+      ForEachStretch(gradient, g.data(), begin, end, [&](const float* values, size_t first, size_t count) {
+        AdamSpan(factors, values, &w[first], &m[first], &v[first], count);
+        if (!out.empty()) Narrow(&w[first], narrow, out.data(), first, count);
+      });
+    });
+  };
+  HostLaunch(stream, "adam", kernel, Read<std::byte>(gradients), Read<StepScalars>(scalars), Update<float>(weights),
+             Update<float>(exp_avg), Update<float>(exp_avg_sq), Write<std::byte>(write_back), pass, gradients.array.dtype(),
+             write_back.array.dtype(), threads_);
+}
+
+void CpuStepKernels::Sgd(Stream& stream, const SgdPass& pass, In gradients, In scalars, InOut weights, InOut momentum_buffer,
+                         Out write_back) {
+  const auto kernel = [](std::span<const std::byte> g, std::span<const StepScalars> s, std::span<float> w,
+                         std::span<float> b, std::span<std::byte> out, const SgdPass& p, DType gradient, DType narrow,
+                         int threads) {
+    if (s[0].skip) return;
+    const SgdFactors factors = MakeSgdFactors(p, s[0]);
+    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) {
+      ForEachStretch(gradient, g.data(), begin, end, [&](const float* values, size_t first, size_t count) {
+        SgdSpan(factors, values, &w[first], b.empty() ? nullptr : &b[first], count);
+        if (!out.empty()) Narrow(&w[first], narrow, out.data(), first, count);
+      });
+    });
+  };
+  HostLaunch(stream, "sgd", kernel, Read<std::byte>(gradients), Read<StepScalars>(scalars), Update<float>(weights),
+             Update<float>(momentum_buffer), Write<std::byte>(write_back), pass, gradients.array.dtype(),
+             write_back.array.dtype(), threads_);
+}
+
+}  // namespace zeroshard::device

@@ -1,0 +1,1 @@
+#include "zeroshard/device/cpu/cpu_transformer_kernels.h"
