@@ -30,6 +30,8 @@ struct UnitSpec {
   std::vector<ParameterSpec> parameters;
   // Whether backward reads the unit's parameters; where it does not (an embedding), backward gathers nothing.
   bool backward_reads_parameters = true;
+  // How often a micro-batch runs the unit: its gradients are ready that many times, and are the sum.
+  int uses = 1;
 };
 
 inline int64_t Elements(const ParameterSpec& parameter) {

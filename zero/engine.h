@@ -3,23 +3,27 @@
 //
 // ZeRO: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", sections 5 and 7.
 //
-// Every method is collective: all ranks make the same calls in the same order. One host thread drives an Engine; computing is
-// queued on compute(), and what the engine gathers and reduces is ordered against it by events.
+// Every method but the accessors is collective: all ranks make the same calls in the same order. One host thread drives an Engine.
+// Computing is queued on compute(); what the engine gathers and reduces is ordered against it by events, and no method but Result,
+// Read... and Write... waits on the host. After the first error of the communicator every method returns it.
 //
 // Example: one step of a model that is not ours.
 //   for (int u = 0; u < units; ++u) {
 //     ZS_RETURN_IF_ERROR(engine.Unshard(u, Pass::kForward));
-//     Forward(u, engine.parameters(u));                     // queued on engine.compute()
+//     ZS_ASSIGN_OR_RETURN(auto parameters, engine.parameters(u));
+//     Forward(u, parameters);                                        // queued on engine.compute()
 //     ZS_RETURN_IF_ERROR(engine.Reshard(u));
 //   }
 //   for (int u = units - 1; u >= 0; --u) {
 //     ZS_RETURN_IF_ERROR(engine.Unshard(u, Pass::kBackward));
-//     Backward(u, engine.parameters(u), engine.gradients(u));  // each target says: overwrite, or add
+//     ZS_ASSIGN_OR_RETURN(auto parameters, engine.parameters(u));
+//     ZS_ASSIGN_OR_RETURN(auto gradients, engine.gradients(u));
+//     Backward(u, parameters, gradients);                            // each target says: overwrite, or add
 //     ZS_RETURN_IF_ERROR(engine.GradientsReady(u));
 //     ZS_RETURN_IF_ERROR(engine.Reshard(u));
 //   }
 //   ZS_RETURN_IF_ERROR(engine.Step());                             // after `accumulation` such micro-batches
-//   ZS_ASSIGN_OR_RETURN(StepResult result, engine.Result());   // norm, clip factor: the host's copy, after
+//   ZS_ASSIGN_OR_RETURN(StepResult result, engine.Result());       // norm, clip factor: the host's copy, after
 #pragma once
 
 #include <cstdint>
@@ -36,67 +40,90 @@
 #include "zeroshard/model/gradient_target.h"
 #include "zeroshard/model/unit.h"
 #include "zeroshard/optim/optimizer.h"
+#include "zeroshard/zero/engine_options.h"
+#include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/pass.h"
 
 namespace zeroshard::zero {
-
-enum class Partition : uint8_t { kFlat, kTensor };
-enum class Ownership : uint8_t { kRoundRobin, kContiguous, kBalanced };
-enum class Pass : uint8_t { kForward, kBackward };
-
-struct EngineOptions {
-  int stage = 2;
-  Partition partition = Partition::kFlat;
-  Ownership owner = Ownership::kBalanced;          // partition tensor
-  int64_t reduce_bucket_size = 500'000'000;        // elements
-  bool reduce_scatter = true;
-  bool round_robin_gradients = false;
-  bool overlap = true;
-  int prefetch = 1;                                // units ahead, stage 3
-  bool keep_parameters = false;                    // stage 3: keep forward's for backward (2Ψ in place of 3Ψ)
-  int accumulation = 1;                            // micro-batches a step
-  double clip = 0;                                 // global L2 norm; 0: off
-  // What a step's gradient is of what the ranks' backward passes left: their average over ranks and micro-batches (other
-  // people's models), or their sum times `gradient_scale` (the trainer: 2^-k, see DESIGN's "The life of a step").
-  bool average = true;
-  double gradient_scale = 1;
-  optim::OptimizerOptions optimizer;
-};
 
 struct StepOptions {
   std::optional<double> learning_rate;  // in place of the schedule's
 };
 
 struct StepResult {
-  double gradient_norm = 0;  // before clipping
-  double clip_factor = 1;
-  bool skipped = false;      // a non-finite gradient
+  double gradient_norm = 0;  // global L2 norm, before clipping; NaN where a gradient is not finite
+  double clip_factor = 1;    // gradient_norm * clip_factor is the norm after clipping
+  double learning_rate = 0;
+  bool skipped = false;      // a gradient was not finite on some rank: nothing was applied, on any
   int64_t applied_steps = 0;
+  int64_t skipped_steps = 0;
+  int64_t skipped_in_a_row = 0;
+  int64_t non_finite_blocks = 0;  // blocks of 64 gradient elements, over all ranks, that hold an Inf or a NaN
 };
 
 class Engine {
  public:
-  virtual ~Engine() = default;
-
-  // Collective. Parameters begin as zeros: write them by WriteParameter.
+  // Collective. Allocates everything, and predicts it in the device's ledger. Parameters begin as zeros: write them by
+  // WriteParameter. `communicator` outlives the engine.
   // Errors: kInvalidArgument, naming the option or parameter; kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(comm::Communicator& communicator, std::vector<model::UnitSpec> units,
                                                         const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
-  virtual device::Stream& compute() = 0;
+  // The stream on which the model computes.
+  device::Stream& compute();
+  const EngineOptions& options() const;
+  const Layout& layout() const;
 
-  virtual absl::Status Unshard(int unit, Pass pass) = 0;
-  // Full parameters of an unsharded unit, in the unit's order, each [shape]. Touching a sharded one is an error.
-  virtual std::span<const device::Array> parameters(int unit) = 0;
-  // Where backward leaves the unit's gradients; valid from Unshard(unit, kBackward) to GradientsReady(unit).
-  virtual std::span<const model::GradientTarget> gradients(int unit) = 0;
-  virtual absl::Status GradientsReady(int unit) = 0;
-  virtual absl::Status Reshard(int unit) = 0;
-  virtual absl::Status Step(const StepOptions& options = {}) = 0;
-  virtual absl::StatusOr<StepResult> Result() = 0;
+  // {sharded, unsharding} -> unsharded: the unit's parameters are whole for what is queued on compute() from now on, and the next
+  // unit's are on their way. Idempotent. In Pass::kBackward a unit that reads no parameters there gathers none.
+  // Errors: kFailedPrecondition if more units are unsharded at once than there is memory for (1 + prefetch).
+  absl::Status Unshard(int unit, Pass pass);
+  // unsharded -> sharded: whoever touches the parameters now is refused. Idempotent.
+  absl::Status Reshard(int unit);
 
-  // Collective. One full tensor, [shape] fp32, by the parameter's name; the host memory is the caller's.
-  virtual absl::Status ReadParameter(std::string_view name, std::span<float> values) = 0;
-  virtual absl::Status WriteParameter(std::string_view name, std::span<const float> values) = 0;
+  // Full parameters of an unsharded unit, in the unit's order, [elements] each; none in Pass::kBackward where it reads none.
+  // Valid until Reshard. Errors: kFailedPrecondition, naming the unit, where it is sharded.
+  absl::StatusOr<std::span<const device::Array>> parameters(int unit);
+
+  // Where backward leaves the unit's gradients, in the unit's order; an empty array: frozen, nothing is computed. Valid from
+  // Unshard(unit, kBackward) to GradientsReady(unit). Targets are filled in the order in which they were asked for: the first of a
+  // tied parameter's says overwrite, the next ones add.
+  // Errors: kFailedPrecondition, naming the unit, where it is not unsharded for backward, or has had all its micro-batches.
+  absl::StatusOr<std::span<const model::GradientTarget>> gradients(int unit);
+  // Hands the unit's gradients over, as compute() leaves them; full buckets leave at once. Called without gradients(unit) before
+  // it, they are zeros (a rank that has no rows). A unit that is never ready in a step has a gradient of zero in it: moments and
+  // decay act as PyTorch's do on a gradient of zeros.
+  absl::Status GradientsReady(int unit);
+
+  // Ends a step: what is left of the gradients is reduced, norm, clip, optimizer, parameters made whole again. Nothing here waits
+  // for the host to decide. Errors: kFailedPrecondition while a unit is unsharded or has gradients under way.
+  absl::Status Step(const StepOptions& options = {});
+  // The last Step's numbers; waits for them. Errors: the communicator's or device's first, kFailedPrecondition before any Step.
+  absl::StatusOr<StepResult> Result();
+  // Drops what has been done since the last Step: gradients are forgotten, all units are resharded. Parameters stay.
+  absl::Status Abandon();
+
+  // One full tensor by its parameter's name (a tied one by any of its names), [elements] fp32 on every rank; waits. Writing takes
+  // rank 0's values, so that ranks agree whatever they were given; elsewhere `values` may be empty.
+  // Errors: kNotFound for a name, kInvalidArgument for a size, kFailedPrecondition while a unit is unsharded.
+  absl::Status ReadParameter(std::string_view name, std::span<float> values);
+  absl::Status WriteParameter(std::string_view name, std::span<const float> values);
+  // A trainable parameter's gradient, as Step takes it (over ranks and micro-batches, scaled, before clipping): what is left to
+  // reduce is reduced first, after which only Step or Abandon may follow. After Step, the last step's.
+  absl::Status ReadGradient(std::string_view name, std::span<float> values);
+  absl::Status WriteGradient(std::string_view name, std::span<const float> values);
+  // A part of the optimizer's state, as Optimizer::state() names it: "exp_avg", "exp_avg_sq", "momentum_buffer".
+  absl::Status ReadMoment(std::string_view moment, std::string_view name, std::span<float> values);
+  absl::Status WriteMoment(std::string_view moment, std::string_view name, std::span<const float> values);
+
+ private:
+  struct Parts;
+  explicit Engine(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace zeroshard::zero

@@ -1,0 +1,52 @@
+#include "zeroshard/zero/engine_options.h"
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::zero {
+namespace {
+
+constexpr std::array<std::string_view, 2> kPartitionNames = {"flat", "tensor"};
+constexpr std::array<std::string_view, 3> kOwnershipNames = {"round_robin", "contiguous", "balanced"};
+
+template <class Enum, size_t kCount>
+std::optional<Enum> Parse(const std::array<std::string_view, kCount>& names, std::string_view name) {
+  for (size_t i = 0; i < kCount; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+absl::Status AtLeast(const char* option, int64_t value, int64_t smallest) {
+  if (value >= smallest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(option, " is ", value, "; it is at least ", smallest));
+}
+
+}  // namespace
+
+absl::Status Validate(const EngineOptions& options) {
+  if (options.stage < 0 || options.stage > 3) {
+    return absl::InvalidArgumentError(absl::StrCat("stage is ", options.stage, "; stages are 0, 1, 2 and 3"));
+  }
+  ZS_RETURN_IF_ERROR(AtLeast("reduce_bucket_size", options.reduce_bucket_size, 1));
+  ZS_RETURN_IF_ERROR(AtLeast("prefetch", options.prefetch, 0));
+  ZS_RETURN_IF_ERROR(AtLeast("accumulation", options.accumulation, 1));
+  if (!std::isfinite(options.clip) || options.clip < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("clip is ", options.clip, "; it is a finite norm, or 0 for none"));
+  }
+  if (!std::isfinite(options.gradient_scale) || options.gradient_scale <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("gradient_scale is ", options.gradient_scale, "; it is finite and above 0"));
+  }
+  return optim::Validate(options.optimizer);
+}
+
+std::string_view Name(Partition partition) { return kPartitionNames[static_cast<size_t>(partition)]; }
+std::string_view Name(Ownership owner) { return kOwnershipNames[static_cast<size_t>(owner)]; }
+std::optional<Partition> ParsePartition(std::string_view name) { return Parse<Partition>(kPartitionNames, name); }
+std::optional<Ownership> ParseOwnership(std::string_view name) { return Parse<Ownership>(kOwnershipNames, name); }
+
+}  // namespace zeroshard::zero

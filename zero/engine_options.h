@@ -1,0 +1,81 @@
+// How an Engine is asked to hold and move a model's parameters, gradients and optimizer state.
+//
+// Example: stage 3, gradients in buckets of 16 MiB, clipped to a norm of 1, four micro-batches a step.
+//   EngineOptions options{.stage = 3, .reduce_bucket_size = 4 << 20, .accumulation = 4, .clip = 1.0};
+//   options.optimizer.schedule.learning_rate = 3e-4;
+//   ZS_RETURN_IF_ERROR(Validate(options));
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "zeroshard/optim/optimizer_options.h"
+
+namespace zeroshard::zero {
+
+// What a stage shards; each keeps what the one before it does.
+constexpr bool ShardsOptimizer(int stage) { return stage >= 1; }
+constexpr bool ShardsGradients(int stage) { return stage >= 2; }
+constexpr bool ShardsParameters(int stage) { return stage >= 3; }
+
+// How a unit's parameters are split among ranks.
+enum class Partition : uint8_t {
+  kFlat,    // One flat buffer in N equal parts; a parameter may straddle two ranks.
+  kTensor,  // Whole parameters, each with an owner.
+};
+
+// Who owns which parameter; for Partition::kTensor. The i-th of n trainable parameters (the frozen ones are dealt out apart):
+enum class Ownership : uint8_t {
+  kRoundRobin,  // rank i mod N
+  kContiguous,  // rank i / ceil(n / N)
+  kBalanced,    // the largest first, each to the rank that has the least so far
+};
+
+// 16 MiB of fp32: large enough for a network's bandwidth, small enough to leave while backward still goes on.
+inline constexpr int64_t kDefaultReduceBucketSize = 4 << 20;
+
+struct EngineOptions {
+  int stage = 2;
+  Partition partition = Partition::kFlat;
+  Ownership owner = Ownership::kBalanced;
+  // Elements of gradients that are reduced together: rounded down to a multiple of 64 N, at least one such multiple.
+  int64_t reduce_bucket_size = kDefaultReduceBucketSize;
+  // Off: gradients are all-reduced in stages 1 to 3 too, at twice the bytes on the wire.
+  bool reduce_scatter = true;
+  // As DeepSpeed's option of this name: parameters that follow each other in a unit are dealt out to ranks in turn, so that the
+  // gradients of one moment of backward belong to all ranks and not to one. Flat: parameters lie in the buffer as 0, N, 2N, ...,
+  // 1, N + 1, ...; tensor: which owner is reduced to first goes round from bucket to bucket. Results are the same bits.
+  bool round_robin_gradients = false;
+  // Whether communication goes on while the device computes. Off: each collective is waited for where it is issued, stages 0 and 1
+  // reduce after the last backward, and nothing is prefetched.
+  bool overlap = true;
+  // Stage 3: units gathered ahead of the one that computes.
+  int prefetch = 1;
+  // Stage 3: keep what forward gathered for backward: all parameters in memory, 2Ψ on the wire in place of 3Ψ.
+  bool keep_parameters = false;
+  // Micro-batches a step. Stages 0 and 1 add them up on the rank and reduce at the last; 2 and 3 reduce each and add up shards.
+  int accumulation = 1;
+  // Largest global L2 norm of a step's gradient; 0: off.
+  double clip = 0;
+  // What a step's gradient is of what the ranks' backward passes left: their average over ranks and micro-batches, or their sum
+  // times `gradient_scale` (which `average` ignores).
+  bool average = true;
+  double gradient_scale = 1;
+  optim::OptimizerOptions optimizer;
+};
+
+// Units gathered ahead: none without overlap.
+constexpr int EffectivePrefetch(const EngineOptions& options) { return options.overlap ? options.prefetch : 0; }
+
+// Errors: kInvalidArgument, naming the option, its value and what is allowed.
+absl::Status Validate(const EngineOptions& options);
+
+// As flags write them: "flat", "tensor"; "round_robin", "contiguous", "balanced".
+std::string_view Name(Partition partition);
+std::string_view Name(Ownership owner);
+std::optional<Partition> ParsePartition(std::string_view name);
+std::optional<Ownership> ParseOwnership(std::string_view name);
+
+}  // namespace zeroshard::zero
