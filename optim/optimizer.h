@@ -1,34 +1,84 @@
-// Optimizers over flat fp32 shards. (Completed by optim's owner.)
+// Optimizers over flat fp32 shards. An Optimizer sees one shard, runs of it that belong to parameter groups, and a step's
+// scalars in device memory; it never learns who holds the rest.
+//
+// State (moments, momentum) lies parallel to the shard, [elements] fp32 each, zero at first. One fused pass reads the
+// gradient, unscales and clips it, updates state and weights, and writes the weights back in the compute dtype.
+//
+// Example:
+//   ZS_ASSIGN_OR_RETURN(auto optimizer, Optimizer::Create(device, options, shard.elements(), runs));
+//   device.step().DeriveScalars(stream, sum_of_squares, MakeStepRule(options, 1.0, clip), std::nullopt, scalars);
+//   ZS_RETURN_IF_ERROR(optimizer->Apply(stream, {.weights = shard, .gradients = gradients, .scalars = scalars}));
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
-#include "zeroshard/optim/schedule.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/device/array.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/device/stream.h"
+#include "zeroshard/optim/optimizer_options.h"
 
 namespace zeroshard::optim {
 
-enum class Kind : uint8_t {
-  kAdamW,  // Decoupled weight decay: Loshchilov & Hutter, "Decoupled Weight Decay Regularization", algorithm 2.
-  kAdam,   // Decay added to the gradient (L2): Kingma & Ba, "Adam", algorithm 1.
-  kSgd,    // Momentum and Nesterov as torch.optim.SGD does; decay added to the gradient (L2).
+// Elements first ... first + count - 1 of a shard that belong to parameters of one group. What no run covers (padding) is
+// never read or written.
+struct Run {
+  int64_t first = 0;
+  int64_t count = 0;
+  int group = 0;
 };
 
-// Parameters of one group share these.
-struct GroupOptions {
-  double weight_decay = 0;
-  double learning_rate_scale = 1;
+// One step on elements first ... first + weights.elements() - 1 of the shard.
+struct Update {
+  int64_t first = 0;
+  device::Array weights;     // [count] fp32: the masters
+  device::Array gradients;   // [count] fp32, bf16 or fp16
+  device::Array scalars;     // [sizeof(device::StepScalars)] uint8
+  device::Array write_back;  // [count] bf16 or fp16: gets the new weights; empty where the masters are what is computed with
 };
 
-struct OptimizerOptions {
-  Kind kind = Kind::kAdamW;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double momentum = 0;
-  bool nesterov = false;
-  Schedule schedule;
-  std::vector<GroupOptions> groups = {GroupOptions{}};  // ParameterSpec::group indexes them
+// A part of the state, for checkpoints: the names are PyTorch's.
+struct StateTensor {
+  std::string_view name;  // "exp_avg", "exp_avg_sq", "momentum_buffer"
+  device::Array array;    // [elements] fp32
+};
+
+class Optimizer {
+ public:
+  // `elements`: of the shard; `runs`: disjoint, ascending, inside it. State is allocated on `device` under Use::kMoments;
+  // `device` outlives the Optimizer.
+  // Errors: kInvalidArgument, naming the option or run; kResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(device::Device& device, const OptimizerOptions& options,
+                                                           int64_t elements, std::vector<Run> runs);
+
+  // Queues the step's pass on `stream`. A shard may be updated in parts, in any order, each element once a step. Where the
+  // scalars say skip, nothing is written. Errors: kInvalidArgument, for arrays whose sizes or dtypes do not fit; then
+  // nothing was queued.
+  absl::Status Apply(device::Stream& stream, const Update& update);
+
+  // Read and written by name: in memory of the Optimizer's device.
+  std::span<const StateTensor> state() const { return state_; }
+  int64_t state_bytes_per_element() const { return StateBytesPerElement(options_); }
+  int64_t elements() const { return elements_; }
+  const OptimizerOptions& options() const { return options_; }
+
+ private:
+  Optimizer(device::Device& device, const OptimizerOptions& options, int64_t elements, std::vector<Run> runs);
+  absl::Status AllocateState();
+  absl::Status Check(const Update& update) const;
+  void ApplyRun(device::Stream& stream, const Update& update, const Run& run);
+
+  device::Device* device_;
+  OptimizerOptions options_;
+  int64_t elements_;
+  std::vector<Run> runs_;
+  std::vector<device::Buffer> buffers_;
+  std::vector<StateTensor> state_;
 };
 
 }  // namespace zeroshard::optim

@@ -1,21 +1,35 @@
-// Learning-rate schedules: a function of the number of applied steps alone, so that a skipped step does not move it.
+// Learning-rate schedules as optimizers are given them. The numbers and the arithmetic are the device's (learning_rate.h),
+// so the host's answer and the step's have the same bits.
+//
+// Example:
+//   Schedule schedule{.kind = ScheduleKind::kCosine, .learning_rate = 3e-3, .min_learning_rate = 3e-4, .warmup_steps = 5,
+//                     .total_steps = 20};
+//   ZS_RETURN_IF_ERROR(Validate(schedule));
+//   LearningRate(schedule, /*applied_steps=*/0);   // 6e-4
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "zeroshard/device/learning_rate.h"
 
 namespace zeroshard::optim {
 
-enum class ScheduleKind : uint8_t { kConstant, kLinear, kCosine };
+using Schedule = device::LearningRateSchedule;
+using ScheduleKind = device::ScheduleKind;
 
-// Warm-up: step s < warmup_steps has learning_rate * (s + 1) / warmup_steps. After it, with
-// r = (s - warmup_steps) / max(1, total_steps - warmup_steps), at most 1: linear and cosine go from learning_rate to
-// min_learning_rate, where they stay.
-struct Schedule {
-  ScheduleKind kind = ScheduleKind::kConstant;
-  double learning_rate = 1e-3;
-  double min_learning_rate = 0;
-  int64_t warmup_steps = 0;
-  int64_t total_steps = 0;
-};
+// The rate of the step that follows `applied_steps` applied ones.
+inline double LearningRate(const Schedule& schedule, int64_t applied_steps) {
+  return device::LearningRateAt(schedule, applied_steps);
+}
+
+// Errors: kInvalidArgument, naming the field, its value and what is allowed.
+absl::Status Validate(const Schedule& schedule);
+
+// "constant", "linear", "cosine".
+std::string_view Name(ScheduleKind kind);
+std::optional<ScheduleKind> ParseScheduleKind(std::string_view name);
 
 }  // namespace zeroshard::optim

@@ -1,0 +1,146 @@
+#include "zeroshard/optim/optimizer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::optim {
+
+using device::Array;
+using device::DType;
+
+namespace {
+
+absl::Status CheckRuns(int64_t elements, size_t groups, const std::vector<Run>& runs) {
+  int64_t end = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const Run& run = runs[i];
+    const std::string where =
+        absl::StrCat("optimizer run ", i, " {first ", run.first, ", count ", run.count, ", group ", run.group, "}");
+    if (run.first < end || run.count < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, " begins before ", end, ", where the run before it ends; runs are disjoint and ascending"));
+    }
+    if (run.count > elements - run.first) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " ends beyond the shard's ", elements, " elements"));
+    }
+    if (run.group < 0 || static_cast<size_t>(run.group) >= groups) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": the optimizer has groups 0 to ", static_cast<int64_t>(groups) - 1));
+    }
+    end = run.first + run.count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArray(std::string_view name, const Array& array, int64_t elements, bool dtype_fits) {
+  if (array.elements() == elements && dtype_fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("optimizer update: ", std::string(name), " is ", array.elements(),
+                                                 " elements of ", std::string(device::Name(array.dtype())),
+                                                 ", which does not fit ", elements, " weights in fp32"));
+}
+
+bool IsComputeDType(DType dtype) { return dtype == DType::kBfloat16 || dtype == DType::kFloat16; }
+
+}  // namespace
+
+Optimizer::Optimizer(device::Device& device, const OptimizerOptions& options, int64_t elements, std::vector<Run> runs)
+    : device_(&device), options_(options), elements_(elements), runs_(std::move(runs)) {}
+
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(device::Device& device, const OptimizerOptions& options,
+                                                             int64_t elements, std::vector<Run> runs) {
+  ZS_RETURN_IF_ERROR(Validate(options));
+  if (elements < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("an optimizer's shard has ", elements, " elements; at least 0"));
+  }
+  ZS_RETURN_IF_ERROR(CheckRuns(elements, options.groups.size(), runs));
+  auto optimizer = absl::WrapUnique(new Optimizer(device, options, elements, std::move(runs)));
+  ZS_RETURN_IF_ERROR(optimizer->AllocateState());
+  return optimizer;
+}
+
+absl::Status Optimizer::AllocateState() {
+  std::vector<std::string_view> names;
+  if (options_.kind != Kind::kSgd) {
+    names = {"exp_avg", "exp_avg_sq"};
+  } else if (options_.momentum != 0) {
+    names = {"momentum_buffer"};
+  }
+  for (std::string_view name : names) {
+    const int64_t bytes = elements_ * device::SizeOf(DType::kFloat32);
+    ZS_ASSIGN_OR_RETURN(device::Buffer buffer, device_->Allocate(bytes, device::Use::kMoments, name));
+    state_.push_back({name, buffer.array(DType::kFloat32)});
+    buffers_.push_back(std::move(buffer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimizer::Check(const Update& update) const {
+  const int64_t count = update.weights.elements();
+  const DType gradient = update.gradients.dtype();
+  ZS_RETURN_IF_ERROR(CheckArray("weights", update.weights, count, update.weights.dtype() == DType::kFloat32));
+  ZS_RETURN_IF_ERROR(
+      CheckArray("gradients", update.gradients, count, gradient == DType::kFloat32 || IsComputeDType(gradient)));
+  if (!update.write_back.empty()) {
+    ZS_RETURN_IF_ERROR(CheckArray("write_back", update.write_back, count, IsComputeDType(update.write_back.dtype())));
+  }
+  if (update.first < 0 || count > elements_ - update.first) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer update of elements ", update.first, " to ",
+                                                   update.first + count, " of a shard of ", elements_));
+  }
+  if (update.scalars.bytes() != static_cast<int64_t>(sizeof(device::StepScalars))) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer update: scalars is ", update.scalars.bytes(),
+                                                   " bytes; a StepScalars is ", sizeof(device::StepScalars)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimizer::Apply(device::Stream& stream, const Update& update) {
+  ZS_RETURN_IF_ERROR(Check(update));
+  const int64_t begin = update.first;
+  const int64_t end = begin + update.weights.elements();
+  auto run = std::lower_bound(runs_.begin(), runs_.end(), begin,
+                              [](const Run& r, int64_t first) { return r.first + r.count <= first; });
+  for (; run != runs_.end() && run->first < end; ++run) {
+    const int64_t first = std::max(run->first, begin);
+    const int64_t count = std::min(run->first + run->count, end) - first;
+    if (count > 0) ApplyRun(stream, update, {first, count, run->group});
+  }
+  return absl::OkStatus();
+}
+
+void Optimizer::ApplyRun(device::Stream& stream, const Update& update, const Run& run) {
+  const auto part = [&](const Array& a) { return a.empty() ? a : a.Slice(run.first - update.first, run.count); };
+  const auto state = [&](size_t i) { return state_[i].array.Slice(run.first, run.count); };
+  const GroupOptions& group = options_.groups[static_cast<size_t>(run.group)];
+  if (options_.kind == Kind::kSgd) {
+    const device::SgdPass pass{.momentum = options_.momentum,
+                               .nesterov = options_.nesterov,
+                               .weight_decay = group.weight_decay,
+                               .learning_rate_scale = group.learning_rate_scale};
+    device_->step().Sgd(stream, pass, part(update.gradients), update.scalars, part(update.weights),
+                        state_.empty() ? Array() : state(0), part(update.write_back));
+    return;
+  }
+  const device::AdamPass pass{.beta1 = options_.beta1,
+                              .beta2 = options_.beta2,
+                              .eps = options_.eps,
+                              .weight_decay = group.weight_decay,
+                              .learning_rate_scale = group.learning_rate_scale,
+                              .decoupled = options_.kind == Kind::kAdamW};
+  device_->step().Adam(stream, pass, part(update.gradients), update.scalars, part(update.weights), state(0), state(1),
+                       part(update.write_back));
+}
+
+}  // namespace zeroshard::optim

@@ -1,0 +1,122 @@
+#include "zeroshard/optim/optimizer_options.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace zeroshard::optim {
+
+namespace {
+
+constexpr Kind kKinds[] = {Kind::kAdamW, Kind::kAdam, Kind::kSgd};
+
+absl::Status ValidateAdam(const OptimizerOptions& options) {
+  const auto check_beta = [](std::string_view field, double beta) {
+    if (beta >= 0 && beta < 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(std::string(field), " is ", beta, "; it must be at least 0 and below 1"));
+  };
+  absl::Status status = check_beta("beta1", options.beta1);
+  status.Update(check_beta("beta2", options.beta2));
+  if (!status.ok()) return status;
+  // The pass works in fp32: below its smallest normal number eps would vanish, and 0 / 0 is near.
+  constexpr double kSmallest = std::numeric_limits<float>::min();
+  if (!(options.eps >= kSmallest && options.eps <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("eps is ", options.eps, "; it must be at least ", kSmallest, " (fp32's smallest) and at most 1"));
+  }
+  if (options.momentum != 0 || options.nesterov) {
+    return absl::InvalidArgumentError(absl::StrCat("momentum is ", options.momentum,
+                                                   options.nesterov ? " with nesterov" : "", ", but the optimizer is ",
+                                                   std::string(Name(options.kind)), "; momentum and nesterov are SGD's, ",
+                                                   std::string(Name(options.kind)), " has beta1 for it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSgd(const OptimizerOptions& options) {
+  if (!(options.momentum >= 0 && options.momentum < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("momentum is ", options.momentum, "; it must be at least 0 and below 1"));
+  }
+  if (options.nesterov && options.momentum == 0) {
+    return absl::InvalidArgumentError("nesterov is set and momentum is 0; Nesterov needs a momentum above 0");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateGroup(size_t index, const GroupOptions& group) {
+  if (!(std::isfinite(group.weight_decay) && group.weight_decay >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("groups[", index, "].weight_decay is ", group.weight_decay, "; it must be finite and at least 0"));
+  }
+  if (!(std::isfinite(group.learning_rate_scale) && group.learning_rate_scale >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("groups[", index, "].learning_rate_scale is ", group.learning_rate_scale,
+                                                   "; it must be finite and at least 0"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Validate(const OptimizerOptions& options) {
+  absl::Status status = Validate(options.schedule);
+  switch (options.kind) {
+    case Kind::kAdamW:
+    case Kind::kAdam:
+      status.Update(ValidateAdam(options));
+      break;
+    case Kind::kSgd:
+      status.Update(ValidateSgd(options));
+      break;
+    default:
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("kind is ", static_cast<int>(options.kind), "; it must be kAdamW, kAdam or kSgd")));
+  }
+  if (options.groups.empty()) {
+    status.Update(absl::InvalidArgumentError("groups is empty; an optimizer has at least one parameter group"));
+  }
+  for (size_t i = 0; i < options.groups.size(); ++i) status.Update(ValidateGroup(i, options.groups[i]));
+  return status;
+}
+
+device::StepRule MakeStepRule(const OptimizerOptions& options, double gradient_scale, double clip) {
+  const bool adam = options.kind != Kind::kSgd;
+  return {.schedule = options.schedule,
+          .gradient_scale = gradient_scale,
+          .clip = clip,
+          .beta1 = adam ? options.beta1 : 0,
+          .beta2 = adam ? options.beta2 : 0};
+}
+
+int64_t StateBytesPerElement(const OptimizerOptions& options) {
+  constexpr int64_t kMoment = sizeof(float);
+  if (options.kind != Kind::kSgd) return 2 * kMoment;
+  return options.momentum != 0 ? kMoment : 0;
+}
+
+std::string_view Name(Kind kind) {
+  switch (kind) {
+    case Kind::kAdamW:
+      return "adamw";
+    case Kind::kAdam:
+      return "adam";
+    case Kind::kSgd:
+      return "sgd";
+  }
+  return "unknown";
+}
+
+std::optional<Kind> ParseKind(std::string_view name) {
+  for (Kind kind : kKinds) {
+    if (Name(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace zeroshard::optim
