@@ -64,26 +64,26 @@ struct Parameter {
 };
 
 struct Section {
-  std::string name;             // the unit's, or the tied parameter's
+  std::string name = {};             // the unit's, or the tied parameter's
   bool trainable = true;
   bool shared = false;          // a tied parameter's
-  std::vector<int> units;       // that use it, ascending; one, unless shared
-  std::vector<int> parameters;  // in order of the buffer
+  std::vector<int> units = {};       // that use it, ascending; one, unless shared
+  std::vector<int> parameters = {};  // in order of the buffer
   int64_t elements = 0;         // padded
   int64_t full_first = 0;       // where it begins in a full buffer
   // How often a micro-batch's backward adds to its gradient: uses of its units together. More than one: the gradient is summed in
   // full on the rank and reduced once.
   int contributions = 1;
-  std::vector<int64_t> bounds;       // [world_size + 1]: rank r owns elements [bounds[r], bounds[r + 1])
-  std::vector<int64_t> shard_first;  // [world_size]: where the rank's part begins in its shard buffer
+  std::vector<int64_t> bounds = {};       // [world_size + 1]: rank r owns elements [bounds[r], bounds[r + 1])
+  std::vector<int64_t> shard_first = {};  // [world_size]: where the rank's part begins in its shard buffer
 
   Range Owned(int rank) const { return {bounds[rank], bounds[rank + 1] - bounds[rank]}; }
 };
 
 struct UnitLayout {
-  std::string name;
-  std::vector<int> parameters;  // storages, in the order of the unit's specs
-  std::vector<int> sections;    // its own first, then shared ones
+  std::string name = {};
+  std::vector<int> parameters = {};  // storages, in the order of the unit's specs
+  std::vector<int> sections = {};    // its own first, then shared ones
   int own_sections = 0;         // how many of them are its own
   bool backward_reads_parameters = true;
   int uses = 1;
