@@ -1,14 +1,86 @@
-// Kernels of the transformer: embedding, normalisation, GELU, the chunked softmax of the loss.
+// Kernels of the transformer: embedding, normalisation, GELU, sums over rows, the loss by columns of the vocabulary.
+//
+// All take the stream first, return at once and allocate nothing. Matrices are dense and row-major, [rows, width]; sizes
+// follow from the arrays handed in. Sums over rows go through partials: one row of sums for each kRowsPerPartial rows, which
+// SumRows adds up where the gradient belongs. So no result depends on the number of threads.
+//
+// Example: the norm's backward, and the gradient of its weight.
+//   kernels.LayerNormBackward(stream, d_y, normalized, inverse_deviation, weight, d_x, WriteMode::kAccumulate, partials);
+//   kernels.SumRows(stream, partials.weight, d_weight, WriteMode::kOverwrite);
 #pragma once
+
+#include <cstdint>
 
 #include "zeroshard/device/array.h"
 #include "zeroshard/device/stream.h"
 
 namespace zeroshard::device {
 
+enum class WriteMode : uint8_t { kOverwrite, kAccumulate };
+
+inline constexpr int64_t kRowsPerPartial = 64;
+constexpr int64_t PartialRows(int64_t rows) { return (rows + kRowsPerPartial - 1) / kRowsPerPartial; }
+
+// Added to the variance, as GPT-2 does.
+inline constexpr float kLayerNormEpsilon = 1e-5f;
+
+// Partial sums over rows that LayerNormBackward leaves, each [PartialRows(rows), width] fp32.
+struct LayerNormPartials {
+  Array weight;
+  Array bias;
+  Array d_x;  // of d_x as it leaves it: the gradient of a bias that was added to x
+};
+
+// A loss under way over [rows]: what has been seen of the vocabulary so far.
+struct LossRows {
+  Array targets;       // int32; a negative one is none: loss and gradient 0
+  Array maximum;       // fp32, of the logits
+  Array sum;           // fp64, of exp(logit - maximum)
+  Array target_logit;  // fp32
+};
+
+// Columns [first, first + count) of the vocabulary.
+struct VocabularyColumns {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 class TransformerKernels {
  public:
   virtual ~TransformerKernels() = default;
+
+  // x[r] = table[tokens[r]] + positions[r % context]. tokens: int32 [rows], each a row of table; positions [context, width].
+  virtual void Embed(Stream& stream, In tokens, In table, In positions, Out x) = 0;
+  // d_table[tokens[r]] += d_x[r], row after row; kOverwrite: the others become 0.
+  virtual void EmbedTokensBackward(Stream& stream, In tokens, In d_x, InOut d_table, WriteMode mode) = 0;
+  // d_positions[p] (+)= the sum of d_x[r] over the rows at position p.
+  virtual void EmbedPositionsBackward(Stream& stream, In d_x, InOut d_positions, WriteMode mode) = 0;
+
+  // normalized = (x - mean) / sqrt(variance + epsilon), y = normalized weight + bias; inverse_deviation [rows] fp32.
+  virtual void LayerNorm(Stream& stream, In x, In weight, In bias, Out normalized, Out inverse_deviation, Out y) = 0;
+  // y alone, again.
+  virtual void LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) = 0;
+  // d_x (+)= the gradient of LayerNorm's x.
+  virtual void LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight, InOut d_x,
+                                 WriteMode mode, const LayerNormPartials& partials) = 0;
+
+  // y = GELU(x), the tanh form; [rows, width], any shape.
+  virtual void Gelu(Stream& stream, In x, Out y) = 0;
+  // x becomes GELU(x); d, the gradient of that, becomes the gradient of x; partials [PartialRows(rows), width]: d's sums.
+  virtual void GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) = 0;
+
+  // sum[width] (+)= the rows of x [rows, width], first to last.
+  virtual void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) = 0;
+
+  // The loss, forward: columns of logits [rows, count] become exp(logit - the rows' maximum so far), kept in block_maximum
+  // [rows]. Columns come in order; those from 0 begin anew. logits fp32; exponentials may be the same memory.
+  virtual void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
+                                Out block_maximum) = 0;
+  // The loss, backward, after all columns: exponentials become scale (softmax - one at the target).
+  virtual void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,
+                            InOut exponentials) = 0;
+  // loss [1] fp64 = the sum over rows of log(sum) + maximum - target_logit, first row to last.
+  virtual void LossSum(Stream& stream, const LossRows& rows, Out loss) = 0;
 };
 
 }  // namespace zeroshard::device

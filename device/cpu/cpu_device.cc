@@ -81,7 +81,7 @@ class CpuDevice final : public Device {
     return PlanCpuGemm(spec, threads_, *this, error_);
   }
   absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) override {
-    return PlanCpuAttention(spec, threads_);
+    return PlanCpuAttention(spec, threads_, *this, error_);
   }
 
   Elementwise& elementwise() override { return elementwise_; }

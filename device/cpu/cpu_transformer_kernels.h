@@ -1,4 +1,10 @@
-// CpuTransformerKernels: TransformerKernels on host memory, for device/cpu and device/late.
+// CpuTransformerKernels: TransformerKernels on host memory, for device/cpu and device/late. fp32.
+//
+// Sizes that do not agree are a bug of the caller's and end the program.
+//
+// Example:
+//   CpuTransformerKernels kernels(/*threads=*/1);
+//   kernels.Gelu(stream, x, y);
 #pragma once
 
 #include "zeroshard/device/transformer_kernels.h"
@@ -9,8 +15,24 @@ class CpuTransformerKernels final : public TransformerKernels {
  public:
   explicit CpuTransformerKernels(int threads) : threads_(threads) {}
 
+  void Embed(Stream& stream, In tokens, In table, In positions, Out x) override;
+  void EmbedTokensBackward(Stream& stream, In tokens, In d_x, InOut d_table, WriteMode mode) override;
+  void EmbedPositionsBackward(Stream& stream, In d_x, InOut d_positions, WriteMode mode) override;
+  void LayerNorm(Stream& stream, In x, In weight, In bias, Out normalized, Out inverse_deviation, Out y) override;
+  void LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) override;
+  void LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight, InOut d_x, WriteMode mode,
+                         const LayerNormPartials& partials) override;
+  void Gelu(Stream& stream, In x, Out y) override;
+  void GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) override;
+  void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) override;
+  void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
+                        Out block_maximum) override;
+  void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,
+                    InOut exponentials) override;
+  void LossSum(Stream& stream, const LossRows& rows, Out loss) override;
+
  private:
-  [[maybe_unused]] const int threads_;
+  const int threads_;
 };
 
 }  // namespace zeroshard::device

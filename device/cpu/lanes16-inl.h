@@ -1,7 +1,9 @@
-// Sixteen fp32 lanes, as one AVX-512 vector or two AVX2 vectors: the unit in which the transformer's kernels load, compute, add up
-// and store, so that every instruction set gives the same bits. Included once for each target, after foreach_target.h.
+// Sixteen fp32 lanes, as one AVX-512 vector or two AVX2 vectors: the unit in which the transformer's kernels load, compute,
+// add up and store, so that every instruction set gives the same bits. Included once for each target, after
+// foreach_target.h.
 //
-// A row's rest of fewer than 16 is loaded with zeros beside it and stored without them: rest and body give the same bits too.
+// A row's rest of fewer than 16 is loaded with zeros beside it and stored without them: rest and body give the same bits
+// too.
 //
 // Example: the sum of a row.
 //   F16 sum = Zero();
@@ -32,89 +34,73 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 using M = hn::Mask<D>;
-inline constexpr size_t kVectorLanes = hn::MaxLanes(D());
-inline constexpr bool kOneVector = kVectorLanes == 16;
-static_assert(kOneVector || kVectorLanes == 8, "16 lanes are one vector or two");
-
-struct OneVector {
-  V lo;
-};
-struct TwoVectors {
-  V lo, hi;
-};
-using F16 = hwy::If<kOneVector, OneVector, TwoVectors>;
-
 // All sixteen lanes, or the first `count` of them.
 struct Full {};
 struct Part {
   size_t count;
 };
 
+#if HWY_CAP_GE512
+
+struct F16 {
+  V lo;
+};
+
 // op on each vector of the arguments.
 template <class Op, class... Args>
 HWY_INLINE HWY_ATTR F16 Each(Op op, const Args&... args) {
-  if constexpr (kOneVector) {
-    return F16{op(args.lo...)};
-  } else {
-    return F16{op(args.lo...), op(args.hi...)};
-  }
+  return F16{op(args.lo...)};
+}
+HWY_INLINE HWY_ATTR F16 Set(float x) { return F16{hn::Set(D(), x)}; }
+HWY_INLINE HWY_ATTR F16 Load(const float* p, Full) { return F16{hn::LoadU(D(), p)}; }
+HWY_INLINE HWY_ATTR F16 Load(const float* p, Part part) { return F16{hn::MaskedLoad(hn::FirstN(D(), part.count), D(), p)}; }
+HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Full) { hn::StoreU(x.lo, D(), p); }
+HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Part part) { hn::BlendedStore(x.lo, hn::FirstN(D(), part.count), D(), p); }
+// x in the first `count` lanes, y in the others.
+HWY_INLINE HWY_ATTR F16 Select(size_t count, F16 x, F16 y) {
+  return F16{hn::IfThenElse(hn::FirstN(D(), count), x.lo, y.lo)};
 }
 
-HWY_INLINE HWY_ATTR F16 Set(float x) {
-  const V v = hn::Set(D(), x);
-  if constexpr (kOneVector) {
-    return F16{v};
-  } else {
-    return F16{v, v};
-  }
-}
-HWY_INLINE HWY_ATTR F16 Zero() { return Set(0.0f); }
+using D8 = hn::CappedTag<float, 8>;
+HWY_INLINE HWY_ATTR hn::Vec<D8> SumOfHalves(F16 x) { return hn::Add(hn::LowerHalf(D8(), x.lo), hn::UpperHalf(D8(), x.lo)); }
+HWY_INLINE HWY_ATTR float MaxOfLanes(F16 x) { return hn::GetLane(hn::MaxOfLanes(D(), x.lo)); }
 
-HWY_INLINE HWY_ATTR F16 Load(const float* p, Full) {
-  if constexpr (kOneVector) {
-    return F16{hn::LoadU(D(), p)};
-  } else {
-    return F16{hn::LoadU(D(), p), hn::LoadU(D(), p + 8)};
-  }
+#else  // two vectors of eight
+
+struct F16 {
+  V lo, hi;
+};
+
+template <class Op, class... Args>
+HWY_INLINE HWY_ATTR F16 Each(Op op, const Args&... args) {
+  return F16{op(args.lo...), op(args.hi...)};
+}
+HWY_INLINE HWY_ATTR F16 Set(float x) { return F16{hn::Set(D(), x), hn::Set(D(), x)}; }
+HWY_INLINE HWY_ATTR M FirstOfLow(size_t count) { return hn::FirstN(D(), count < 8 ? count : 8); }
+HWY_INLINE HWY_ATTR M FirstOfHigh(size_t count) { return hn::FirstN(D(), count < 8 ? 0 : count - 8); }
+HWY_INLINE HWY_ATTR F16 Load(const float* p, Full) { return F16{hn::LoadU(D(), p), hn::LoadU(D(), p + 8)}; }
+HWY_INLINE HWY_ATTR F16 Load(const float* p, Part part) {
+  return F16{hn::MaskedLoad(FirstOfLow(part.count), D(), p), hn::MaskedLoad(FirstOfHigh(part.count), D(), p + 8)};
 }
 HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Full) {
   hn::StoreU(x.lo, D(), p);
-  if constexpr (!kOneVector) hn::StoreU(x.hi, D(), p + 8);
-}
-
-struct Masks {
-  M lo, hi;
-};
-HWY_INLINE HWY_ATTR Masks FirstLanes(size_t count) {
-  if constexpr (kOneVector) {
-    return {hn::FirstN(D(), count), hn::FirstN(D(), count)};
-  } else {
-    return {hn::FirstN(D(), count < 8 ? count : 8), hn::FirstN(D(), count < 8 ? 0 : count - 8)};
-  }
-}
-HWY_INLINE HWY_ATTR F16 Load(const float* p, Part part) {
-  const Masks m = FirstLanes(part.count);
-  if constexpr (kOneVector) {
-    return F16{hn::MaskedLoad(m.lo, D(), p)};
-  } else {
-    return F16{hn::MaskedLoad(m.lo, D(), p), hn::MaskedLoad(m.hi, D(), p + 8)};
-  }
+  hn::StoreU(x.hi, D(), p + 8);
 }
 HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Part part) {
-  const Masks m = FirstLanes(part.count);
-  hn::BlendedStore(x.lo, m.lo, D(), p);
-  if constexpr (!kOneVector) hn::BlendedStore(x.hi, m.hi, D(), p + 8);
+  hn::BlendedStore(x.lo, FirstOfLow(part.count), D(), p);
+  hn::BlendedStore(x.hi, FirstOfHigh(part.count), D(), p + 8);
+}
+HWY_INLINE HWY_ATTR F16 Select(size_t count, F16 x, F16 y) {
+  return F16{hn::IfThenElse(FirstOfLow(count), x.lo, y.lo), hn::IfThenElse(FirstOfHigh(count), x.hi, y.hi)};
 }
 
-// x in the first `count` lanes, y in the others.
-HWY_INLINE HWY_ATTR F16 Select(size_t count, F16 x, F16 y) {
-  const Masks m = FirstLanes(count);
-  if constexpr (kOneVector) {
-    return F16{hn::IfThenElse(m.lo, x.lo, y.lo)};
-  } else {
-    return F16{hn::IfThenElse(m.lo, x.lo, y.lo), hn::IfThenElse(m.hi, x.hi, y.hi)};
-  }
-}
+using D8 = D;
+HWY_INLINE HWY_ATTR V SumOfHalves(F16 x) { return hn::Add(x.lo, x.hi); }
+HWY_INLINE HWY_ATTR float MaxOfLanes(F16 x) { return hn::GetLane(hn::MaxOfLanes(D(), hn::Max(x.lo, x.hi))); }
+
+#endif  // HWY_CAP_GE512
+
+HWY_INLINE HWY_ATTR F16 Zero() { return Set(0.0f); }
 HWY_INLINE HWY_ATTR F16 OnlyPart(F16 x, F16, Full) { return x; }
 // x where the part has lanes, `rest` beside them.
 HWY_INLINE HWY_ATTR F16 OnlyPart(F16 x, F16 rest, Part part) { return Select(part.count, x, rest); }
@@ -177,26 +163,12 @@ HWY_INLINE HWY_ATTR F16 Exp(F16 a) {
 
 // The sum of the sixteen lanes by one fixed tree: halves are added, then quarters, and so on.
 HWY_INLINE HWY_ATTR float SumOfLanes(F16 x) {
-  const hn::CappedTag<float, 8> d8;
-  hn::Vec<decltype(d8)> v;
-  if constexpr (kOneVector) {
-    v = hn::Add(hn::LowerHalf(d8, x.lo), hn::UpperHalf(d8, x.lo));
-  } else {
-    v = hn::Add(x.lo, x.hi);
-  }
   const hn::CappedTag<float, 4> d4;
+  const auto v = SumOfHalves(x);
   auto w = hn::Add(hn::LowerHalf(d4, v), hn::UpperHalf(d4, v));
   w = hn::Add(w, hn::Shuffle1032(w));
   w = hn::Add(w, hn::Shuffle2301(w));
   return hn::GetLane(w);
-}
-HWY_INLINE HWY_ATTR float MaxOfLanes(F16 x) {
-  const D d;
-  if constexpr (kOneVector) {
-    return hn::GetLane(hn::MaxOfLanes(d, x.lo));
-  } else {
-    return hn::GetLane(hn::MaxOfLanes(d, hn::Max(x.lo, x.hi)));
-  }
 }
 
 // body(i, Full{}) for each sixteen of n, then body(i, Part{rest}).

@@ -1,0 +1,39 @@
+// The softmax cross entropy on host memory, some columns of the vocabulary at a time, for a range of rows. The same bits at
+// every vector width.
+//
+// Example:
+//   ExponentiateRows(block, 0, rows);     // for each block of columns, in order
+//   GradientRows(gradient, 0, rows);      // then for each again
+#pragma once
+
+#include <cstdint>
+
+namespace zeroshard::device {
+
+// One block of columns, see TransformerKernels::LossExponentials.
+struct LossBlock {
+  int64_t first_column;
+  int64_t columns;
+  const int32_t* targets;
+  float* maximum;
+  double* sum;
+  float* target_logit;
+  float* block_maximum;
+  const float* logits;  // [rows, columns]
+  float* exponentials;  // [rows, columns], perhaps the same
+};
+void ExponentiateRows(const LossBlock& block, int64_t first, int64_t last);
+
+struct LossBlockGradient {
+  int64_t first_column;
+  int64_t columns;
+  const int32_t* targets;
+  const float* maximum;
+  const double* sum;
+  const float* block_maximum;
+  float scale;
+  float* exponentials;
+};
+void GradientRows(const LossBlockGradient& block, int64_t first, int64_t last);
+
+}  // namespace zeroshard::device

@@ -1,0 +1,25 @@
+// Sums over the rows of a matrix on host memory, for a range of its columns. The same bits at every vector width.
+//
+// Example:
+//   SumRowsOfColumns({.rows = 1024, .width = 1152, .x = d_qkv, .sum = d_bias, .accumulate = false}, 0, 1152);
+#pragma once
+
+#include <cstdint>
+
+namespace zeroshard::device {
+
+// Ranges of columns that are added up at a time start on multiples of this.
+inline constexpr int64_t kColumnsPerSum = 256;
+
+struct RowSums {
+  int64_t rows;
+  int64_t width;
+  const float* x;   // [rows, width]
+  float* sum;       // [width]
+  bool accumulate;  // The sum is added to what is there.
+};
+
+// At most kColumnsPerSum columns: [first, last).
+void SumRowsOfColumns(const RowSums& sums, int64_t first, int64_t last);
+
+}  // namespace zeroshard::device
