@@ -24,16 +24,18 @@
 //   work.WaitOn(compute);
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/call_options.h"
+#include "zeroshard/comm/operation.h"
+#include "zeroshard/comm/operation_check.h"
 #include "zeroshard/comm/reduce_op.h"
 #include "zeroshard/comm/wire_ledger.h"
 #include "zeroshard/comm/work.h"
@@ -44,7 +46,9 @@ namespace zeroshard::comm {
 
 class Communicator {
  public:
-  virtual ~Communicator() = default;
+  virtual ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
@@ -84,16 +88,53 @@ class Communicator {
   // Collective: waits for all operations of all ranks, and takes leave. Afterwards every call is kFailedPrecondition.
   absl::Status Finalize();
 
-  // Note: more in the sources: this header is completed by comm's owner (constructor for backends, ring, Do... functions).
+  // How many operations may be in flight: one more waits in its call until the oldest has ended. Also how long a Work is good for.
+  static constexpr int kRing = 256;
+
  protected:
-  Communicator(device::Device& device, int rank, int world_size)
-      : device_(&device), rank_(rank), world_size_(world_size) {}
+  Communicator(device::Device& device, int rank, int world_size);
+
+  // For backends, from any thread. The end of an operation that DoStart took: its event was recorded. An error is final.
+  void Finish(Operation& operation, const absl::Status& status);
+  // Fails the communicator, without DoAbort. The first cause stays.
+  void Fail(const absl::Status& cause);
 
  private:
+  friend class Work;
+  class Ring;
+
+  // Takes an operation of world size 2 and more; it belongs to the backend until Finish. Count 0 comes too, for its header.
+  virtual void DoStart(Operation& operation) = 0;
+  // Work::Wait or WaitOn (`run_here`), or event(), was called: an operation that wait_at_once held back begins, on the caller or
+  // elsewhere.
+  virtual void DoHurry(uint64_t ticket, bool run_here) = 0;
+  virtual void DoAbort(const absl::Status& cause) = 0;
+  // members[i] becomes rank i; `rank` is the caller's there; `id` counts this communicator's splits.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(std::span<const int> members, int rank, uint64_t id) = 0;
+  virtual absl::StatusOr<device::Buffer> DoAllocate(int64_t bytes, device::Use use, std::string_view what);
+
+  Work Issue(OpKind kind, std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options);
+  void RunAlone(Operation& operation);
+  const device::Event& EventOf(uint64_t ticket);
+  void WaitOn(uint64_t ticket, device::Stream& stream);
+  absl::Status Wait(uint64_t ticket);
+
   device::Device* device_;
   int rank_;
   int world_size_;
   WireLedger wire_;
+  std::unique_ptr<Ring> ring_;
+  OverlapRoom room_;
+  std::unique_ptr<device::Stream> alone_stream_;  // of world size 1
+
+  std::atomic<bool> failed_{false};
+  mutable std::mutex error_mutex_;
+  absl::Status first_error_;
+
+  std::mutex issue_mutex_;
+  uint64_t sequence_ = 0;
+  uint64_t splits_ = 0;
+  bool finalized_ = false;
 };
 
 }  // namespace zeroshard::comm

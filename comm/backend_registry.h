@@ -1,0 +1,46 @@
+// Backends by name: tools and tests pick one, nothing else knows which there are.
+//
+// Example:
+//   // In the backend's source, whose library is linked whole (alwayslink):
+//   const bool registered = RegisterBackend("gloo", &MakeGlooCommunicator);
+//   // In a tool:
+//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
+//                       CreateCommunicator("gloo", {.device = device, .store = store, .rank = rank, .world_size = n}));
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "zeroshard/comm/communicator.h"
+#include "zeroshard/comm/store.h"
+#include "zeroshard/device/device.h"
+
+namespace zeroshard::comm {
+
+struct BackendOptions {
+  device::Device* device = nullptr;  // outlives the communicator
+  Store* store = nullptr;            // where the ranks meet; outlives the communicator
+  int rank = 0;
+  int world_size = 1;
+  absl::Duration timeout = absl::Minutes(5);  // of connecting, and of each operation
+  std::string interface;             // network interface or address to listen on; empty: the backend's choice
+};
+
+using BackendFactory = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const BackendOptions& options);
+
+// Gives true, for a static initialiser. A second factory of one name replaces the first.
+bool RegisterBackend(std::string_view name, BackendFactory factory);
+
+// The names of those that were built in, sorted.
+std::vector<std::string> Backends();
+
+// Collective: every rank of the job, with the same world size.
+// Errors: kInvalidArgument an unknown name (with the nearest, and the list), a rank outside [0, world_size), no device or store;
+// and the backend's own.
+absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(std::string_view name, const BackendOptions& options);
+
+}  // namespace zeroshard::comm

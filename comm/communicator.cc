@@ -1,0 +1,147 @@
+#include "zeroshard/comm/communicator.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/comm/operation_ring.h"
+
+namespace zeroshard::comm {
+
+Communicator::Communicator(device::Device& device, int rank, int world_size)
+    : device_(&device), rank_(rank), world_size_(world_size), ring_(std::make_unique<Ring>(device)) {
+  if (world_size == 1) alone_stream_ = device.MakeStream(device::StreamKind::kCommunication);
+}
+
+Communicator::~Communicator() = default;
+
+Work Communicator::AllReduce(device::In in, device::Out out, ReduceOp op, const CallOptions& options) {
+  const Segment segment{in.array, out.array};
+  return AllReduce({&segment, 1}, op, options);
+}
+
+Work Communicator::AllReduce(std::span<const Segment> segments, ReduceOp op, const CallOptions& options) {
+  return Issue(OpKind::kAllReduce, segments, op, -1, options);
+}
+
+Work Communicator::ReduceScatter(device::In in, device::Out out, ReduceOp op, const CallOptions& options) {
+  const Segment segment{in.array, out.array, out.array.elements()};
+  return ReduceScatter({&segment, 1}, op, options);
+}
+
+Work Communicator::ReduceScatter(std::span<const Segment> segments, ReduceOp op, const CallOptions& options) {
+  return Issue(OpKind::kReduceScatter, segments, op, -1, options);
+}
+
+Work Communicator::AllGather(device::In in, device::Out out, const CallOptions& options) {
+  const Segment segment{in.array, out.array, in.array.elements()};
+  return AllGather({&segment, 1}, options);
+}
+
+Work Communicator::AllGather(std::span<const Segment> segments, const CallOptions& options) {
+  return Issue(OpKind::kAllGather, segments, ReduceOp::kSum, -1, options);
+}
+
+Work Communicator::Reduce(device::In in, device::Out out, ReduceOp op, int root, const CallOptions& options) {
+  const Segment segment{in.array, out.array};
+  return Reduce({&segment, 1}, op, root, options);
+}
+
+Work Communicator::Reduce(std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options) {
+  return Issue(OpKind::kReduce, segments, op, root, options);
+}
+
+Work Communicator::Broadcast(device::In in, device::Out out, int root, const CallOptions& options) {
+  const Segment segment{in.array, out.array};
+  return Broadcast({&segment, 1}, root, options);
+}
+
+Work Communicator::Broadcast(std::span<const Segment> segments, int root, const CallOptions& options) {
+  return Issue(OpKind::kBroadcast, segments, ReduceOp::kSum, root, options);
+}
+
+Work Communicator::Barrier(const CallOptions& options) { return Issue(OpKind::kBarrier, {}, ReduceOp::kSum, -1, options); }
+
+Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options) {
+  std::lock_guard<std::mutex> lock(issue_mutex_);
+  Ring::Slot& slot = ring_->Claim();
+  slot.segments.assign(segments.begin(), segments.end());
+  Operation& operation = slot.operation;
+  operation.kind = kind;
+  operation.op = op;
+  operation.root = root;
+  operation.sequence = sequence_ + 1;
+  operation.segments = slot.segments;
+  operation.after = options.after;
+  operation.wait_at_once = options.wait_at_once;
+  operation.traffic = options.traffic;
+  operation.label = options.label;
+
+  absl::Status usable = status();
+  if (usable.ok() && finalized_) usable = absl::FailedPreconditionError("the communicator was finalized before this call");
+  if (usable.ok()) usable = CheckOperation(operation, rank_, world_size_, room_);
+  const Work work(this, operation.ticket);
+  if (!usable.ok()) {
+    ring_->Finish(slot, usable);
+    return work;
+  }
+  ++sequence_;
+  if (kind == OpKind::kFinalize) finalized_ = true;
+  operation.end->Expect();
+  if (world_size_ == 1) {
+    RunAlone(operation);
+  } else {
+    DoStart(operation);
+  }
+  return work;
+}
+
+void Communicator::RunAlone(Operation& operation) {
+  for (const device::Event* event : operation.after) {
+    if (event != nullptr) alone_stream_->Wait(*event);
+  }
+  for (const Segment& segment : operation.segments) {
+    if (segment.in.empty() || segment.in.address() == segment.out.address()) continue;
+    if (segment.in.dtype() == segment.out.dtype()) {
+      device_->elementwise().Copy(*alone_stream_, segment.in, segment.out);
+    } else {
+      device_->elementwise().Convert(*alone_stream_, segment.in, segment.out);
+    }
+  }
+  alone_stream_->Record(*operation.end);
+  Finish(operation, device_->status());
+}
+
+void Communicator::Finish(Operation& operation, const absl::Status& status) {
+  if (!status.ok()) Fail(status);
+  ring_->Finish(ring_->SlotOf(operation.ticket), status.ok() ? status : this->status());
+}
+
+void Communicator::Fail(const absl::Status& cause) {
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  if (!first_error_.ok() || cause.ok()) return;
+  first_error_ = cause;
+  failed_.store(true, std::memory_order_release);
+}
+
+absl::Status Communicator::status() const {
+  if (!failed_.load(std::memory_order_acquire)) return absl::OkStatus();
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  return first_error_;
+}
+
+void Communicator::Abort(absl::Status cause) {
+  Fail(cause.ok() ? absl::FailedPreconditionError("aborted") : cause);
+  DoAbort(status());
+}
+
+absl::Status Communicator::Finalize() { return Issue(OpKind::kFinalize, {}, ReduceOp::kSum, -1, {}).Wait(); }
+
+absl::StatusOr<device::Buffer> Communicator::Allocate(int64_t bytes, device::Use use, std::string_view what) {
+  return DoAllocate(bytes, use, what);
+}
+
+absl::StatusOr<device::Buffer> Communicator::DoAllocate(int64_t bytes, device::Use use, std::string_view what) {
+  return device_->Allocate(bytes, use, what);
+}
+
+}  // namespace zeroshard::comm

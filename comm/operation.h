@@ -1,0 +1,60 @@
+// Operation: one collective as a backend takes it from the face: checked, numbered, its segments copied.
+//
+// Example: see Communicator::DoStart.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zeroshard/comm/call_options.h"
+#include "zeroshard/comm/reduce_op.h"
+#include "zeroshard/device/dtype.h"
+#include "zeroshard/device/event.h"
+
+namespace zeroshard::comm {
+
+enum class OpKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast, kBarrier, kFinalize };
+
+// "all-reduce", "reduce-scatter", "all-gather", "reduce", "broadcast", "barrier", "finalize".
+constexpr std::string_view Name(OpKind kind) {
+  constexpr std::string_view kNames[] = {"all-reduce", "reduce-scatter", "all-gather", "reduce",
+                                         "broadcast",  "barrier",        "finalize"};
+  return kNames[static_cast<int>(kind)];
+}
+
+constexpr bool IsReduction(OpKind kind) {
+  return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce;
+}
+
+// Elements of a segment's part: what one rank gives (all-gather, reduce) or gets.
+constexpr int64_t PartElements(OpKind kind, const Segment& segment) {
+  return kind == OpKind::kAllGather || kind == OpKind::kReduce ? segment.in.elements() : segment.out.elements();
+}
+
+struct Operation {
+  OpKind kind = OpKind::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  device::DType in_dtype = device::DType::kUint8;
+  device::DType out_dtype = device::DType::kUint8;
+  int root = -1;                  // -1: has none
+  uint64_t sequence = 0;
+  int64_t count = 0;              // elements of all segments: of a part, in reduce-scatter and all-gather
+  std::span<const Segment> segments;
+  std::array<const device::Event*, kMaxAfter> after = {};
+  bool wait_at_once = false;
+  Traffic traffic = Traffic::kData;
+  std::string_view label;
+  device::Event* end = nullptr;   // Expect was called; the backend records it
+
+  uint64_t ticket = 0;            // the face's
+};
+
+// "all-reduce #12 'block 3' (sum, bf16 -> fp32, 1024 elements in 2 segments)".
+std::string Describe(const Operation& operation);
+
+}  // namespace zeroshard::comm

@@ -1,0 +1,52 @@
+// OperationHeader: what ranks tell each other before an operation's data, so that those that disagree are told so.
+//
+// Headers travel between hosts of one architecture. What arrives is a stranger's until it was checked: every field may be anything.
+//
+// Example:
+//   OperationHeader mine = MakeHeader(operation, rank, world_size);
+//   ... exchange ...
+//   ZS_RETURN_IF_ERROR(CheckAgreement(mine, theirs));
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "zeroshard/comm/operation.h"
+
+namespace zeroshard::comm {
+
+struct OperationHeader {
+  uint64_t magic = 0;
+  uint64_t sequence = 0;
+  int64_t count = 0;
+  uint64_t layout = 0;       // hash of the segments' counts and strides
+  int64_t staged_bytes = 0;  // of a piece, where the device is staged; 0: not staged
+  uint64_t in_key = 0;       // of the first segment in mapped memory; 0: none
+  uint64_t out_key = 0;
+  int32_t rank = 0;
+  int32_t world_size = 0;
+  int32_t root = -1;
+  int32_t segments = 0;
+  uint8_t kind = 0;
+  uint8_t op = 0;
+  uint8_t in_dtype = 0;
+  uint8_t out_dtype = 0;
+  uint8_t schedules = 0;     // ScheduleChoice
+  uint8_t mapped = 0;        // whether all of its memory is mapped
+  std::array<char, 42> label = {};  // for people; not compared
+};
+static_assert(std::is_trivially_copyable_v<OperationHeader>);
+static_assert(sizeof(OperationHeader) == 120);
+
+OperationHeader MakeHeader(const Operation& operation, int rank, int world_size);
+
+// As Describe(Operation); says what it can of a header that makes no sense.
+std::string Describe(const OperationHeader& header);
+
+// Errors: kFailedPrecondition, with what each of the two ranks called.
+absl::Status CheckAgreement(const OperationHeader& mine, const OperationHeader& theirs, int their_rank);
+
+}  // namespace zeroshard::comm

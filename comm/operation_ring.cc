@@ -1,0 +1,64 @@
+#include "zeroshard/comm/operation_ring.h"
+
+namespace zeroshard::comm {
+namespace {
+
+// About 4 us of pauses: longer than a hand-over between running threads, shorter than a sleep and a wake.
+constexpr int kSpins = 100;
+
+// Holds the caller until `value` is `target` or beyond.
+void AwaitAtLeast(const std::atomic<uint64_t>& value, uint64_t target) {
+  uint64_t seen = value.load(std::memory_order_acquire);
+  for (int i = 0; i < kSpins && seen < target; ++i) {
+    __builtin_ia32_pause();
+    seen = value.load(std::memory_order_acquire);
+  }
+  while (seen < target) {
+    value.wait(seen, std::memory_order_acquire);
+    seen = value.load(std::memory_order_acquire);
+  }
+}
+
+}  // namespace
+
+Communicator::Ring::Ring(device::Device& device) : slots_(kRing), done_(device.MakeEvent()) {
+  for (Slot& slot : slots_) slot.end = device.MakeEvent();
+}
+
+Communicator::Ring::Slot& Communicator::Ring::Claim() {
+  const uint64_t ticket = next_++;
+  Slot& slot = SlotOf(ticket);
+  AwaitAtLeast(slot.finished, slot.issued.load(std::memory_order_relaxed));
+  std::lock_guard<std::mutex> lock(mutex_);
+  slot.status = absl::OkStatus();
+  slot.segments.clear();
+  slot.operation = Operation();
+  slot.operation.ticket = ticket;
+  slot.operation.end = slot.end.get();
+  slot.issued.store(ticket, std::memory_order_release);
+  return slot;
+}
+
+Communicator::Ring::Slot* Communicator::Ring::Find(uint64_t ticket) {
+  Slot& slot = SlotOf(ticket);
+  return slot.issued.load(std::memory_order_acquire) == ticket ? &slot : nullptr;
+}
+
+void Communicator::Ring::Finish(Slot& slot, const absl::Status& status) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    slot.status = status;
+  }
+  slot.finished.store(slot.operation.ticket, std::memory_order_release);
+  slot.finished.notify_all();
+}
+
+std::optional<absl::Status> Communicator::Ring::Await(uint64_t ticket) {
+  Slot& slot = SlotOf(ticket);
+  AwaitAtLeast(slot.finished, ticket);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (slot.issued.load(std::memory_order_relaxed) != ticket) return std::nullopt;
+  return slot.status;
+}
+
+}  // namespace zeroshard::comm

@@ -1,0 +1,57 @@
+// OperationRing: the operations of a communicator that are in flight, in a fixed number of slots.
+//
+// Ticket t lives in slot t % kRing, until ticket t + kRing takes it over. Nothing is allocated after the first lists of segments
+// of each length. One thread claims and publishes; any thread finishes, and waits.
+//
+// Example:
+//   Slot& slot = ring.Claim();          // waits for the operation that had the slot
+//   slot.operation = ...;
+//   ring.Finish(slot, status);          // later, anywhere
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "zeroshard/comm/communicator.h"
+#include "zeroshard/device/device.h"
+
+namespace zeroshard::comm {
+
+class Communicator::Ring {
+ public:
+  struct Slot {
+    Operation operation;
+    std::vector<Segment> segments;
+    std::unique_ptr<device::Event> end;
+    absl::Status status;                 // under mutex_
+    std::atomic<uint64_t> issued{0};     // the ticket that has the slot
+    std::atomic<uint64_t> finished{0};   // the latest ticket that ended in it
+  };
+
+  explicit Ring(device::Device& device);
+
+  // The slot of the next ticket, its operation reset; holds the caller until the operation that had it has ended.
+  Slot& Claim();
+  // The slot of `ticket`, or null where a later one has taken it over.
+  Slot* Find(uint64_t ticket);
+  void Finish(Slot& slot, const absl::Status& status);
+  // Holds the caller until `ticket` has ended. Its status, or nothing where its slot was taken over.
+  std::optional<absl::Status> Await(uint64_t ticket);
+  Slot& SlotOf(uint64_t ticket) { return slots_[ticket % kRing]; }
+
+  // An event that is always done.
+  const device::Event& done() const { return *done_; }
+
+ private:
+  std::vector<Slot> slots_;
+  std::unique_ptr<device::Event> done_;
+  std::mutex mutex_;
+  uint64_t next_ = 1;
+};
+
+}  // namespace zeroshard::comm

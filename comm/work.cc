@@ -1,0 +1,52 @@
+#include "zeroshard/comm/work.h"
+
+#include <optional>
+
+#include "zeroshard/comm/communicator.h"
+#include "zeroshard/comm/operation_ring.h"
+
+namespace zeroshard::comm {
+namespace {
+
+class AlwaysDone final : public device::Event {
+ public:
+  void Expect() override {}
+  bool Done() const override { return true; }
+  void Synchronize() const override {}
+};
+
+}  // namespace
+
+const device::Event& Work::event() const {
+  static const AlwaysDone kDone;
+  return communicator_ == nullptr ? kDone : communicator_->EventOf(ticket_);
+}
+
+void Work::WaitOn(device::Stream& stream) {
+  if (communicator_ != nullptr) communicator_->WaitOn(ticket_, stream);
+}
+
+absl::Status Work::Wait() { return communicator_ == nullptr ? absl::OkStatus() : communicator_->Wait(ticket_); }
+
+const device::Event& Communicator::EventOf(uint64_t ticket) {
+  DoHurry(ticket, /*run_here=*/false);
+  Ring::Slot* slot = ring_->Find(ticket);
+  return slot == nullptr ? ring_->done() : *slot->end;
+}
+
+void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
+  DoHurry(ticket, /*run_here=*/true);
+  Ring::Slot* slot = ring_->Find(ticket);
+  if (slot != nullptr) stream.Wait(*slot->end);
+}
+
+absl::Status Communicator::Wait(uint64_t ticket) {
+  DoHurry(ticket, /*run_here=*/true);
+  const std::optional<absl::Status> ended = ring_->Await(ticket);
+  if (!ended.has_value()) return status();
+  Ring::Slot* slot = ring_->Find(ticket);
+  if (ended->ok() && slot != nullptr) slot->end->Synchronize();
+  return *ended;
+}
+
+}  // namespace zeroshard::comm
