@@ -41,7 +41,7 @@ static_assert(std::is_trivially_copyable_v<StepScalars>);
 
 // How a step's scalars follow from its gradient; the same at every step.
 struct StepRule {
-  LearningRateSchedule schedule;
+  LearningRateSchedule schedule = {};
   double gradient_scale = 1;  // turns the stored gradient into the step's (2^-k, 1 / (N A), ...); positive
   double clip = 0;            // largest global L2 norm that is applied; 0: off
   double beta1 = 0;           // of bias_correction1; 0 gives 1

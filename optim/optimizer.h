@@ -36,10 +36,11 @@ struct Run {
 // One step on elements first ... first + weights.elements() - 1 of the shard.
 struct Update {
   int64_t first = 0;
-  device::Array weights;     // [count] fp32: the masters
-  device::Array gradients;   // [count] fp32, bf16 or fp16
-  device::Array scalars;     // [sizeof(device::StepScalars)] uint8
-  device::Array write_back;  // [count] bf16 or fp16: gets the new weights; empty where the masters are what is computed with
+  device::Array weights = {};    // [count] fp32: the masters
+  device::Array gradients = {};  // [count] fp32, bf16 or fp16
+  device::Array scalars = {};    // [sizeof(device::StepScalars)] uint8
+  device::Array write_back =
+      {};  // [count] bf16 or fp16: gets the new weights; empty where the masters are what is computed with
 };
 
 // A part of the state, for checkpoints: the names are PyTorch's.

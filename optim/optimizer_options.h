@@ -36,7 +36,7 @@ struct OptimizerOptions {
   double eps = 1e-8;    // Adam's
   double momentum = 0;  // SGD's
   bool nesterov = false;
-  Schedule schedule;
+  Schedule schedule = {};
   std::vector<GroupOptions> groups = {GroupOptions{}};  // ParameterSpec::group indexes them
 };
 
