@@ -1,4 +1,5 @@
-// Scalar conversions between the two-byte floats and fp32, fp64: round to nearest even, subnormals exact, Inf kept, NaN quiet.
+// Scalar conversions between the two-byte floats and fp32, fp64: round to nearest even, subnormals exact, Inf kept, NaN
+// quiet.
 //
 // A NaN keeps its sign and the upper bits of its payload. The vector kernels (elementwise.h) give these bits.
 //
@@ -45,7 +46,7 @@ constexpr Float16 ToFloat16(float x) {
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u | ((bits >> 13) & 0x1ffu))};
   if (bits >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // from 65520 on: Inf
-  if (bits >= 0x38800000u) {                                              // normal
+  if (bits >= 0x38800000u) {                                                // normal
     bits += 0xfffu + ((bits >> 13) & 1u);
     return {static_cast<uint16_t>(sign | ((bits - 0x38000000u) >> 13))};
   }

@@ -33,9 +33,7 @@ void MemoryLedger::Charge(Use use, int64_t bytes) {
   }
 }
 
-void MemoryLedger::Credit(Use use, int64_t bytes) {
-  entries_[Index(use)].now.fetch_sub(bytes, std::memory_order_relaxed);
-}
+void MemoryLedger::Credit(Use use, int64_t bytes) { entries_[Index(use)].now.fetch_sub(bytes, std::memory_order_relaxed); }
 
 void MemoryLedger::Predict(Use use, int64_t bytes) {
   entries_[Index(use)].predicted.fetch_add(bytes, std::memory_order_relaxed);
@@ -45,8 +43,7 @@ std::string MemoryLedger::Table() const {
   std::string table = absl::StrFormat("%-16s %16s %16s %16s\n", "bytes", "now", "peak", "predicted");
   for (int i = 0; i < kUses; ++i) {
     const Use use = static_cast<Use>(i);
-    absl::StrAppendFormat(&table, "%-16s %16d %16d %16d\n", std::string(Name(use)), now(use), peak(use),
-                          predicted(use));
+    absl::StrAppendFormat(&table, "%-16s %16d %16d %16d\n", std::string(Name(use)), now(use), peak(use), predicted(use));
   }
   return table;
 }

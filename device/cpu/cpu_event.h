@@ -1,6 +1,8 @@
-// CpuEvent: an Event of device/cpu, whose streams run at once: it is done unless somebody called Expect and has not recorded yet.
+// CpuEvent: an Event of device/cpu, whose streams run at once: it is done unless somebody called Expect and has not recorded
+// yet.
 //
-// Waiting spins for some microseconds, then sleeps in the kernel, so that a waiting rank burns no core that another one needs.
+// Waiting spins for some microseconds, then sleeps in the kernel, so that a waiting rank burns no core that another one
+// needs.
 //
 // Example:
 //   event->Expect();                    // the caller, before it hands work to the communicator's thread

@@ -136,7 +136,8 @@ absl::Status CpuGemm::MakePrimitive(const Operands& operands, const dnnl_memory_
     ZS_ONEDNN(dnnl_primitive_attr_set_post_ops(attributes.get(), post_ops.get()), spec_);
   }
   dnnl_matmul_desc_t matmul;
-  ZS_ONEDNN(dnnl_matmul_desc_init(&matmul, &operands.a, &operands.b, spec_.bias ? &operands.bias : nullptr, &operands.c), spec_);
+  ZS_ONEDNN(dnnl_matmul_desc_init(&matmul, &operands.a, &operands.b, spec_.bias ? &operands.bias : nullptr, &operands.c),
+            spec_);
   ZS_ONEDNN(dnnl_primitive_desc_create(description_.out(), &matmul, attributes.get(), Engine(), nullptr), spec_);
   ZS_ONEDNN(dnnl_primitive_create(primitive_.out(), description_.get()), spec_);
   scratch = dnnl_primitive_desc_query_md(description_.get(), dnnl_query_scratchpad_md, 0);
@@ -172,7 +173,8 @@ void CpuGemm::Run(Stream& stream, In a, In b, InOut c, In bias) {
   CHECK_EQ(b.array.elements(), s.k * s.n) << Describe(s) << ": B";
   CHECK_EQ(c.array.elements(), s.m * s.n) << Describe(s) << ": C";
   CHECK_EQ(bias.array.elements(), s.bias ? s.n : 0) << Describe(s) << ": bias";
-  CHECK(a.array.dtype() == s.input && b.array.dtype() == s.input && c.array.dtype() == s.output) << Describe(s) << ": dtypes";
+  CHECK(a.array.dtype() == s.input && b.array.dtype() == s.input && c.array.dtype() == s.output)
+      << Describe(s) << ": dtypes";
   if (empty()) return;
   const auto run = [this](std::span<const byte> from_a, std::span<const byte> from_b, std::span<byte> to,
                           std::span<const byte> from_bias) { Execute(from_a, from_b, to, from_bias); };

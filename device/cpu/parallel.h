@@ -1,7 +1,7 @@
 // ParallelFor: fixed stretches of a range, spread over the threads that oneDNN uses too.
 //
-// A stretch's bounds do not depend on the number of threads, so neither do results that are made stretch by stretch. With one
-// thread it is a loop on the caller. Allocates nothing once the threads exist (the first call makes them).
+// A stretch's bounds do not depend on the number of threads, so neither do results that are made stretch by stretch. With
+// one thread it is a loop on the caller. Allocates nothing once the threads exist (the first call makes them).
 //
 // Example:
 //   ParallelFor(threads, rows, /*grain=*/16, [&](int64_t first, int64_t last) { Normalize(x, first, last); });
@@ -16,8 +16,9 @@ namespace zeroshard::device {
 void SetThreads(int threads);
 
 namespace internal {
-// Calls run(data, t) for t in [0, threads), each on a thread of its own.
-void RunOnThreads(int threads, void (*run)(void* data, int thread), void* data);
+// Calls run(data, t, n) for t in [0, n), each on a thread of its own; n is `threads`, or fewer where the system limits it.
+// Ask for the same number always: a team of another size is allocated anew.
+void RunOnThreads(int threads, void (*run)(void* data, int thread, int threads), void* data);
 }  // namespace internal
 
 // Calls body(first, last) for stretches of `grain` that cover [0, count), each once. body must not throw.
@@ -31,13 +32,12 @@ void ParallelFor(int threads, int64_t count, int64_t grain, Body&& body) {
   struct Shared {
     Body& body;
     int64_t count, grain, stretches;
-    int threads;
-  } shared{body, count, grain, stretches, static_cast<int>(std::min<int64_t>(threads, stretches))};
+  } shared{body, count, grain, stretches};
   internal::RunOnThreads(
-      shared.threads,
-      [](void* data, int thread) {
+      threads,
+      [](void* data, int thread, int team) {
         Shared& s = *static_cast<Shared*>(data);
-        const int64_t begin = s.stretches * thread / s.threads, end = s.stretches * (thread + 1) / s.threads;
+        const int64_t begin = s.stretches * thread / team, end = s.stretches * (thread + 1) / team;
         for (int64_t i = begin; i < end; ++i) s.body(i * s.grain, std::min(s.count, (i + 1) * s.grain));
       },
       &shared);

@@ -1,13 +1,14 @@
 // Reductions of several ranks' parts, on host memory: what comm's host schedules add up with.
 //
-// Sums follow the one tree over parts, whatever their number: neighbours first, ((p0+p1)+(p2+p3))+((p4+p5)+(p6+p7)), level by
-// level, an odd one out passing up unchanged. So a reduction may be cut into stages at the tree's own joints: reduce pairs of
-// bf16 into fp32, later pairs of those partial sums, and round once at the end; the bits are those of one call.
+// Sums follow the one tree over parts, whatever their number: neighbours first, ((p0+p1)+(p2+p3))+((p4+p5)+(p6+p7)), level
+// by level, an odd one out passing up unchanged. So a reduction may be cut into stages at the tree's own joints: reduce
+// pairs of bf16 into fp32, later pairs of those partial sums, and round once at the end; the bits are those of one call.
 //
 // Example:
 //   const void* parts[] = {mine, theirs};
-//   ReduceParts({.in = DType::kBfloat16, .out = DType::kFloat32}, parts, partial, n);           // a halving step's partial sums
-//   ReduceParts({.in = DType::kFloat32, .out = DType::kBfloat16, .divisor = 4}, partials, out, n);   // the last: average, rounded
+//   ReduceParts({.in = DType::kBfloat16, .out = DType::kFloat32}, parts, partial, n);           // a halving step's partial
+//   sums ReduceParts({.in = DType::kFloat32, .out = DType::kBfloat16, .divisor = 4}, partials, out, n);   // the last:
+//   average, rounded
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct ReduceSpec {
   Stores stores = Stores::kCached;
 };
 
-// Whether ReduceParts has it: in and out each one of fp32, bf16, fp16; or both fp64; or both int32 or both int64 (divisor 1).
+// Whether ReduceParts has it: in and out each one of fp32, bf16, fp16; or both fp64; or both int32 or both int64 (divisor
+// 1).
 constexpr bool CanReduce(const ReduceSpec& spec) {
   const auto narrow = [](DType t) { return t == DType::kFloat32 || t == DType::kBfloat16 || t == DType::kFloat16; };
   if (spec.in == DType::kFloat64) return spec.out == DType::kFloat64;
@@ -38,10 +40,11 @@ constexpr bool CanReduce(const ReduceSpec& spec) {
   return spec.in != DType::kUint8 && spec.in == spec.out && spec.divisor == 1;
 }
 
-// out[i] = combination of parts[j][i] over all j, for i in [0, count), by the tree; in fp32 for floats of up to 32 bits, fp64 for
-// fp64, wrapping for integers; then divided in that type, then rounded once (to nearest even). Maximum and minimum are NaN where
-// any part is. One part is converted (and divided) alone. parts: at least one, any number, [count] elements each; `out` may be
-// one of them if in and out have one size, and overlaps none otherwise. Allocates nothing. CHECKs CanReduce(spec).
+// out[i] = combination of parts[j][i] over all j, for i in [0, count), by the tree; in fp32 for floats of up to 32 bits,
+// fp64 for fp64, wrapping for integers; then divided in that type, then rounded once (to nearest even). Maximum and minimum
+// are NaN where any part is. One part is converted (and divided) alone. parts: at least one, any number, [count] elements
+// each; `out` may be one of them if in and out have one size, and overlaps none otherwise. Allocates nothing. CHECKs
+// CanReduce(spec).
 void ReduceParts(const ReduceSpec& spec, std::span<const void* const> parts, void* out, int64_t count);
 
 }  // namespace zeroshard::device
