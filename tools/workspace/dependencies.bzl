@@ -9,6 +9,7 @@ load("//tools/workspace:system_library.bzl", "system_library")
 
 # Abseil has no single library: these modules' closures cover what the project includes.
 _ABSL_MODULES = [
+    "absl_cleanup",
     "absl_flags",
     "absl_flags_parse",
     "absl_flags_usage",
@@ -43,5 +44,6 @@ def zeroshard_dependencies():
     _system("highway", library = "hwy", package = "libhwy-dev", headers = ["hwy"], linkopts = ["-lhwy"])
     _system("nlohmann_json", library = "json", package = "nlohmann-json3-dev", headers = ["nlohmann"])
     _system("sentencepiece", library = "sentencepiece", package = "libsentencepiece-dev", headers = ["sentencepiece_processor.h", "sentencepiece_trainer.h"], linkopts = ["-lsentencepiece", "-lsentencepiece_train"])
+    _system("zlib", library = "zlib", package = "zlib1g-dev", headers = ["zlib.h", "zconf.h"], linkopts = ["-lz"])
     if not native.existing_rule("local_cuda"):
         cuda_configure(name = "local_cuda")
