@@ -1,0 +1,253 @@
+#include "zeroshard/device/late/late_engine.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "zeroshard/device/late/end_test.h"
+
+namespace zeroshard::device {
+namespace {
+
+// Tells every engine that this thread used that the thread ended.
+class ThreadEnd {
+ public:
+  ~ThreadEnd() {
+    for (const std::weak_ptr<LateEngine>& weak : engines_) {
+      if (const auto engine = weak.lock()) engine->EndThread(std::this_thread::get_id());
+    }
+  }
+  void Add(std::weak_ptr<LateEngine> engine) { engines_.push_back(std::move(engine)); }
+
+ private:
+  std::vector<std::weak_ptr<LateEngine>> engines_;
+};
+
+ThreadEnd& ThisThreadsEnd() {
+  thread_local ThreadEnd end;
+  return end;
+}
+
+}  // namespace
+
+LateEngine::~LateEngine() {
+  for (Queue& queue : queues_) {
+    for (Queued& item : queue.queued) {
+      if (item.destroy != nullptr) item.destroy(item.closure);
+    }
+  }
+}
+
+absl::StatusOr<uint64_t> LateEngine::Allocate(int64_t bytes, std::string_view what) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return memory_.Allocate(bytes, what);
+}
+
+void LateEngine::Free(uint64_t address, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const Queue& queue : queues_) {
+    for (const Queued& item : queue.queued) {
+      for (const Access& a : item.accesses) {
+        if (a.address >= address + static_cast<uint64_t>(bytes) || address >= a.address + static_cast<uint64_t>(a.bytes))
+          continue;
+        EndTest(
+            absl::StrFormat("\"%s\" is dropped while \"%s\" that uses it is queued", memory_.NameAt(address), item.name));
+      }
+    }
+  }
+  memory_.Free(address);
+}
+
+int LateEngine::AddStream(StreamKind kind) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  queues_.emplace_back().kind = kind;
+  return static_cast<int>(queues_.size()) - 1;
+}
+
+// See "Note: Who knows of what".
+Clock& LateEngine::ThreadClock() {
+  const auto [entry, is_new] = threads_.try_emplace(std::this_thread::get_id());
+  Clock& clock = entry->second;
+  if (is_new) {
+    ThisThreadsEnd().Add(weak_from_this());
+    clock.Merge(everything_);
+  }
+  clock.Merge(handed_over_);
+  return clock;
+}
+
+void LateEngine::EndThread(std::thread::id id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto entry = threads_.find(id);
+  if (entry == threads_.end()) return;
+  handed_over_.Merge(entry->second);
+  threads_.erase(entry);
+}
+
+void LateEngine::Enqueue(int stream, const Operation& operation) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Queue& queue = queues_[static_cast<size_t>(stream)];
+  queue.clock.Merge(ThreadClock());
+  const uint64_t sequence = ++queue.issued;
+  // First the reads: an operation may read and write the same memory.
+  for (const bool write : {false, true}) {
+    for (const Access& access : operation.accesses) {
+      if ((access.mode != AccessMode::kRead) == write) memory_.Log(operation.name, access, stream, sequence, queue.clock);
+    }
+  }
+  queue.clock.Advance(stream, sequence);
+  Queued item;
+  item.sequence = sequence;
+  item.name = operation.name;
+  item.closure = operation.clone(operation.closure);
+  item.run = operation.run;
+  item.destroy = operation.destroy;
+  item.accesses.assign(operation.accesses.begin(), operation.accesses.end());
+  queue.queued.push_back(std::move(item));
+  RunAsOptionsSay(queue);
+}
+
+void LateEngine::RunAsOptionsSay(Queue& queue) {
+  switch (options_.order) {
+    case LateOrder::kLazy:
+      return;
+    case LateOrder::kAtOnce:
+      return Demand(queue, queue.issued);
+    case LateOrder::kOneFirst:
+      if (queue.kind == options_.first) Demand(queue, queue.issued);
+      return;
+    case LateOrder::kRandom:
+      while (random_() % 3 == 0 && RunAny()) {
+      }
+      return;
+  }
+}
+
+void LateEngine::RunFront(Queue& queue) {
+  Queued& item = queue.queued.front();
+  if (item.run != nullptr) {
+    item.run(item.closure, memory_);
+    item.destroy(item.closure);
+  }
+  queue.done = item.sequence;
+  queue.queued.pop_front();
+}
+
+// Only what `queue` needs to come to `sequence`: everything else stays late. A wait is for what was issued before it, so
+// this ends.
+void LateEngine::Demand(Queue& queue, uint64_t sequence) {
+  while (queue.done < sequence) {
+    const Queued& item = queue.queued.front();
+    if (item.on >= 0) Demand(queues_[static_cast<size_t>(item.on)], item.on_sequence);
+    RunFront(queue);
+  }
+}
+
+bool LateEngine::RunAny() {
+  std::vector<Queue*> ready;
+  for (Queue& queue : queues_) {
+    if (queue.queued.empty()) continue;
+    const Queued& item = queue.queued.front();
+    if (item.on < 0 || queues_[static_cast<size_t>(item.on)].done >= item.on_sequence) ready.push_back(&queue);
+  }
+  if (ready.empty()) return false;
+  RunFront(*ready[random_() % ready.size()]);
+  return true;
+}
+
+void LateEngine::Synchronize(int stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Queue& queue = queues_[static_cast<size_t>(stream)];
+  Demand(queue, queue.issued);
+  ThreadClock().Merge(queue.clock);
+  everything_.Merge(queue.clock);
+}
+
+void LateEngine::Drain(int stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Queue& queue = queues_[static_cast<size_t>(stream)];
+  Demand(queue, queue.issued);
+}
+
+void LateEngine::Record(int stream, LateRecord& record) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Queue& queue = queues_[static_cast<size_t>(stream)];
+    queue.clock.Merge(ThreadClock());
+    record.expected = false;
+    record.stream = stream;
+    record.sequence = queue.issued;
+    record.clock = queue.clock;
+  }
+  recorded_.notify_all();
+}
+
+void LateEngine::AwaitRecord(std::unique_lock<std::mutex>& lock, const LateRecord& record) {
+  recorded_.wait(lock, [&] { return !record.expected; });
+}
+
+void LateEngine::Wait(int stream, const LateRecord& record) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  AwaitRecord(lock, record);
+  if (record.stream < 0) return;
+  Queue& queue = queues_[static_cast<size_t>(stream)];
+  queue.clock.Merge(ThreadClock());
+  if (!queue.clock.Knows(record.clock)) {
+    const int64_t index = queue.waits++;
+    if (left_out_ && left_out_->stream == stream && left_out_->index == index) return;
+  }
+  queue.clock.Merge(record.clock);
+  const uint64_t sequence = ++queue.issued;
+  queue.clock.Advance(stream, sequence);
+  Queued item;
+  item.sequence = sequence;
+  item.on = record.stream;
+  item.on_sequence = record.sequence;
+  queue.queued.push_back(std::move(item));
+  RunAsOptionsSay(queue);
+}
+
+void LateEngine::Expect(LateRecord& record) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  record.expected = true;
+  handed_over_.Merge(ThreadClock());
+}
+
+bool LateEngine::IsDone(const LateRecord& record) const {
+  return record.stream < 0 || queues_[static_cast<size_t>(record.stream)].done >= record.sequence;
+}
+
+// Asking lets one operation run, so that a loop of questions ends.
+bool LateEngine::Done(const LateRecord& record) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (record.expected) return false;
+  if (!IsDone(record)) RunAny();
+  if (!IsDone(record)) return false;
+  ThreadClock().Merge(record.clock);
+  everything_.Merge(record.clock);
+  return true;
+}
+
+void LateEngine::Synchronize(const LateRecord& record) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  AwaitRecord(lock, record);
+  if (record.stream < 0) return;
+  Demand(queues_[static_cast<size_t>(record.stream)], record.sequence);
+  ThreadClock().Merge(record.clock);
+  everything_.Merge(record.clock);
+}
+
+std::vector<WaitPoint> LateEngine::waits() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<WaitPoint> points;
+  for (size_t s = 0; s < queues_.size(); ++s) {
+    for (int64_t i = 0; i < queues_[s].waits; ++i) points.push_back({static_cast<int>(s), i});
+  }
+  return points;
+}
+
+void LateEngine::LeaveOutWait(const WaitPoint& point) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  left_out_ = point;
+}
+
+}  // namespace zeroshard::device

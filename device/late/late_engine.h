@@ -1,0 +1,113 @@
+// LateEngine: the queues of one device/late, who knows of what, and when what runs.
+//
+// Note: Who knows of what. An operation is ordered after another if its stream's clock says so. A stream learns by its own
+// order, by Wait (the event's clock), and from the thread that queues (what that thread has synchronised with). A thread
+// learns by Synchronize alone; what it knows goes on to other threads where the host itself orders them: to a thread that is
+// new to the device (its creation), from one that ended (its join), and, where it hands work over, to whoever takes it:
+// Event::Expect marks that, since every issued collective calls it.
+//
+// Thread-safe. Operations run under the lock, on whichever thread needs them.
+//
+// Example:
+//   const int stream = engine->AddStream(StreamKind::kCompute);
+//   engine->Enqueue(stream, operation);
+//   engine->Synchronize(stream);
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "zeroshard/device/late/clock.h"
+#include "zeroshard/device/late/late_memory.h"
+#include "zeroshard/device/late/late_options.h"
+#include "zeroshard/device/stream.h"
+
+namespace zeroshard::device {
+
+// What an event was last recorded behind.
+struct LateRecord {
+  bool expected = false;
+  int stream = -1;
+  uint64_t sequence = 0;
+  Clock clock;
+};
+
+class LateEngine : public std::enable_shared_from_this<LateEngine> {
+ public:
+  explicit LateEngine(const LateOptions& options) : options_(options), random_(options.seed) {}
+  ~LateEngine();
+
+  absl::StatusOr<uint64_t> Allocate(int64_t bytes, std::string_view what);
+  // Ends the process if a queued operation still uses the memory.
+  void Free(uint64_t address, int64_t bytes);
+
+  int AddStream(StreamKind kind);
+  void Enqueue(int stream, const Operation& operation);
+  void Synchronize(int stream);
+  // Runs all that is queued; the caller learns nothing by it.
+  void Drain(int stream);
+
+  void Record(int stream, LateRecord& record);
+  // Holds the caller while the record is expected.
+  void Wait(int stream, const LateRecord& record);
+  void Expect(LateRecord& record);
+  bool Done(const LateRecord& record);
+  void Synchronize(const LateRecord& record);
+
+  // See LateDevice.
+  std::vector<WaitPoint> waits();
+  void LeaveOutWait(const WaitPoint& point);
+  // Keeps what thread `id`, which ends, knows.
+  void EndThread(std::thread::id id);
+
+ private:
+  // A queued operation, or a wait for operation `sequence` of stream `on`.
+  struct Queued {
+    uint64_t sequence = 0;
+    int on = -1;
+    uint64_t on_sequence = 0;
+    const char* name = "wait";
+    void* closure = nullptr;
+    void (*run)(const void*, const AddressMap&) = nullptr;
+    void (*destroy)(void*) = nullptr;
+    std::vector<Access> accesses;
+  };
+  struct Queue {
+    StreamKind kind = StreamKind::kCompute;
+    std::deque<Queued> queued;
+    uint64_t issued = 0, done = 0;
+    Clock clock;
+    int64_t waits = 0;  // That ordered anything.
+  };
+
+  bool IsDone(const LateRecord& record) const;
+  void AwaitRecord(std::unique_lock<std::mutex>& lock, const LateRecord& record);
+  Clock& ThreadClock();
+  void RunFront(Queue& queue);
+  void Demand(Queue& queue, uint64_t sequence);
+  bool RunAny();
+  void RunAsOptionsSay(Queue& queue);
+
+  const LateOptions options_;
+  std::mutex mutex_;
+  std::condition_variable recorded_;
+  std::mt19937 random_;
+  LateMemory memory_;
+  std::optional<WaitPoint> left_out_;
+  std::deque<Queue> queues_;
+  std::map<std::thread::id, Clock> threads_;
+  Clock everything_;   // All that any thread knows.
+  Clock handed_over_;  // What ended threads, and those that handed work over, know.
+};
+
+}  // namespace zeroshard::device
