@@ -28,28 +28,10 @@
 #include "zeroshard/device/device.h"
 #include "zeroshard/model/gpt_options.h"
 #include "zeroshard/model/gradient_target.h"
+#include "zeroshard/model/micro_batch.h"
 #include "zeroshard/model/unit.h"
 
 namespace zeroshard::model {
-
-// A target that is none: its token adds nothing to loss and gradients.
-inline constexpr int32_t kNoTarget = -1;
-
-// What a forward pass is for. The head's logits are never held in full; so a training pass leaves the loss to the head's backward,
-// which computes both from each block of logits at once.
-enum class Pass : uint8_t {
-  kTrain,     // loss_sum() is there after Backward of the head
-  kEvaluate,  // loss_sum() is there after Forward of the head; no backward
-  kSample,    // no targets; Logits() after Forward of the head
-};
-
-struct MicroBatch {
-  std::span<const int32_t> inputs;   // [rows, context], each in [0, vocab)
-  std::span<const int32_t> targets;  // [rows, context], each in [0, vocab) or kNoTarget; empty with Pass::kSample
-  int64_t rows = 0;                  // 0 ... options.batch
-  double gradient_scale = 1;         // backward computes the gradient of gradient_scale times the sum of tokens' losses
-  Pass pass = Pass::kTrain;
-};
 
 class Gpt {
  public:
@@ -84,8 +66,8 @@ class Gpt {
   // Targets of this micro-batch that are not kNoTarget.
   int64_t target_tokens() const;
 
-  // After Forward of the head in Pass::kSample: the logits, fp32 [vocab], of the token after `position` of sequence `row`.
-  // `parameters`: the head's. Errors: kInvalidArgument for row or position; kFailedPrecondition for another pass or too early.
+  // After Forward of the head in Purpose::kSample: the logits, fp32 [vocab], of the token after `position` of sequence `row`.
+  // `parameters`: the head's. Errors: kInvalidArgument for row or position; kFailedPrecondition for another purpose or too early.
   absl::Status Logits(device::Stream& stream, std::span<const device::Array> parameters, int64_t row, int64_t position,
                       device::Out logits);
 

@@ -16,8 +16,8 @@ constexpr int64_t kLargestSize = int64_t{1} << 30;
 
 absl::Status CheckSize(std::string_view name, int64_t value) {
   if (value >= 1 && value <= kLargestSize) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(name.data(), name.size()), " = ", value,
-                                                 ": must be between 1 and ", kLargestSize));
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::string_view(name.data(), name.size()), " = ", value, ": must be between 1 and ", kLargestSize));
 }
 
 // The divisor of `width` nearest to `heads`; the smaller of two.
@@ -58,8 +58,8 @@ absl::Status Freeze(const std::string& prefix, std::vector<UnitSpec>& units) {
     }
   }
   if (found) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("frozen = '", prefix, "': no parameter's name begins so; names are like 'transformer.h.0.attn.c_attn.weight'"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "frozen = '", prefix, "': no parameter's name begins so; names are like 'transformer.h.0.attn.c_attn.weight'"));
 }
 
 }  // namespace
@@ -72,14 +72,14 @@ absl::Status ValidateGptOptions(const GptOptions& options) {
   ZS_RETURN_IF_ERROR(CheckSize("vocab", options.vocab));
   ZS_RETURN_IF_ERROR(CheckSize("batch", options.batch));
   if (options.width % options.heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("heads = ", options.heads, " does not divide width = ", options.width,
-                                                   ": the nearest that does is heads = ",
-                                                   NearestDivisor(options.width, options.heads)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("heads = ", options.heads, " does not divide width = ", options.width,
+                     ": the nearest that does is heads = ", NearestDivisor(options.width, options.heads)));
   }
   if (options.batch * options.context > kLargestSize) {
-    return absl::InvalidArgumentError(absl::StrCat("batch = ", options.batch, " rows of context = ", options.context,
-                                                   " tokens are more than ", kLargestSize, " tokens: take batch = ",
-                                                   std::max<int64_t>(1, kLargestSize / options.context), " or less"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch = ", options.batch, " rows of context = ", options.context, " tokens are more than ", kLargestSize,
+        " tokens: take batch = ", std::max<int64_t>(1, kLargestSize / options.context), " or less"));
   }
   return absl::OkStatus();
 }

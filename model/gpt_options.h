@@ -32,9 +32,10 @@ struct GptOptions {
   int64_t width = 384;    // of the residual stream; heads divide it
   int64_t context = 256;  // tokens of a sequence
   int64_t vocab = 50304;
-  bool tied = true;       // the head's matrix is the embedding's
-  int64_t batch = 4;      // sequences of a micro-batch on one rank: the shape of every product
-  device::DType dtype = device::DType::kFloat32;  // of parameters and activations; the residual stream and norms' sums are fp32
+  bool tied = true;   // the head's matrix is the embedding's
+  int64_t batch = 4;  // sequences of a micro-batch on one rank: the shape of every product
+  device::DType dtype =
+      device::DType::kFloat32;  // of parameters and activations; the residual stream and norms' sums are fp32
   // Prefixes of names ("transformer.wpe", "transformer.h.0.attn"): parameters that are not trained.
   std::vector<std::string> frozen = {};
 };

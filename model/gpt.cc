@@ -1,0 +1,208 @@
+#include "zeroshard/model/gpt.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/model/gpt_activations.h"
+#include "zeroshard/model/gpt_block.h"
+#include "zeroshard/model/gpt_head.h"
+#include "zeroshard/model/gradient_writer.h"
+#include "zeroshard/model/token_stage.h"
+
+namespace zeroshard::model {
+namespace {
+
+using device::Array;
+using device::Stream;
+
+// The embedding's parameters, in order.
+enum EmbeddingParameter { kTokens, kPositions };
+
+// Where a micro-batch is: the units of forward, then those of backward in reverse, one by one.
+enum class Phase : uint8_t { kNone, kForward, kForwardDone, kBackward };
+
+std::string Name(Phase phase) {
+  constexpr const char* kNames[] = {"no micro-batch", "forward", "the end of forward", "backward"};
+  return kNames[static_cast<int>(phase)];
+}
+
+}  // namespace
+
+struct Gpt::Parts {
+  GptOptions options;
+  std::vector<UnitSpec> units;
+  std::vector<std::vector<int64_t>> elements;  // of each unit's parameters
+  GptBlock block;
+  GptHead head;
+  GptActivations activations;
+  TokenStage tokens;
+  int64_t activation_bytes = 0;
+
+  Phase phase = Phase::kNone;
+  int next_unit = 0;
+  Purpose purpose = Purpose::kTrain;
+  float gradient_scale = 1;
+
+  int last_unit() const { return static_cast<int>(units.size()) - 1; }
+  absl::Status CheckTurn(Phase wanted, int unit) const;
+  absl::Status CheckParameters(int unit, std::span<const Array> parameters) const;
+  absl::Status CheckTargets(int unit, std::span<const GradientTarget> targets) const;
+  void EmbeddingBackward(Stream& stream, std::span<const GradientTarget> targets) const;
+};
+
+absl::Status Gpt::Parts::CheckTurn(Phase wanted, int unit) const {
+  if (phase == wanted && unit == next_unit) return absl::OkStatus();
+  const std::string next = phase == Phase::kForward || phase == Phase::kBackward ? absl::StrCat(" of unit ", next_unit) : "";
+  return absl::FailedPreconditionError(absl::StrCat(Name(wanted), " of unit ", unit, " out of turn: the micro-batch is at ",
+                                                    Name(phase), next,
+                                                    purpose == Purpose::kTrain ? "" : ", and is not for training"));
+}
+
+absl::Status Gpt::Parts::CheckParameters(int unit, std::span<const Array> parameters) const {
+  const UnitSpec& spec = units[unit];
+  if (parameters.size() != spec.parameters.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unit ", spec.name, " has ", spec.parameters.size(), " parameters, not ", parameters.size()));
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].elements() == elements[unit][i] && parameters[i].dtype() == options.dtype) continue;
+    return absl::InvalidArgumentError(absl::StrCat(spec.parameters[i].name, ": ", parameters[i].elements(), " elements of ",
+                                                   std::string(device::Name(parameters[i].dtype())), " in place of ",
+                                                   elements[unit][i], " of ", std::string(device::Name(options.dtype))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Gpt::Parts::CheckTargets(int unit, std::span<const GradientTarget> targets) const {
+  const UnitSpec& spec = units[unit];
+  if (targets.size() != spec.parameters.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("unit ", spec.name, " has ", spec.parameters.size(), " parameters, not ",
+                                                   targets.size(), " gradient targets"));
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Array& array = targets[i].array;
+    if (array.empty() || (array.elements() == elements[unit][i] && array.dtype() == device::DType::kFloat32)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("gradient of ", spec.parameters[i].name, ": ", array.elements(),
+                                                   " elements of ", std::string(device::Name(array.dtype())),
+                                                   " in place of ", elements[unit][i], " of fp32"));
+  }
+  return absl::OkStatus();
+}
+
+void Gpt::Parts::EmbeddingBackward(Stream& stream, std::span<const GradientTarget> targets) const {
+  device::TransformerKernels& kernels = stream.device().transformer();
+  const GradientTarget &tokens_target = targets[kTokens], &positions_target = targets[kPositions];
+  if (!tokens_target.array.empty()) {
+    kernels.EmbedTokensBackward(stream, activations.inputs, activations.d_residual, tokens_target.array,
+                                ModeOf(tokens_target));
+  }
+  if (!positions_target.array.empty()) {
+    kernels.EmbedPositionsBackward(stream, activations.d_residual, positions_target.array, ModeOf(positions_target));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Gpt>> Gpt::Create(device::Device& device, const GptOptions& options) {
+  auto parts = std::make_unique<Parts>();
+  ZS_ASSIGN_OR_RETURN(parts->units, GptUnits(options));
+  parts->options = options;
+  for (const UnitSpec& unit : parts->units) {
+    std::vector<int64_t>& elements = parts->elements.emplace_back();
+    for (const ParameterSpec& parameter : unit.parameters) elements.push_back(Elements(parameter));
+  }
+  // The products' own scratch is found only by planning them.
+  const int64_t before = device.ledger().now(device::Use::kActivations);
+  ZS_ASSIGN_OR_RETURN(parts->block, GptBlock::Plan(device, options));
+  ZS_ASSIGN_OR_RETURN(parts->head, GptHead::Plan(device, options));
+  const int64_t plans = device.ledger().now(device::Use::kActivations) - before;
+  const int64_t workspace = parts->block.attention_workspace_bytes();
+  parts->activation_bytes = plans + GptActivations::Bytes(options, workspace) + TokenStage::Bytes(options);
+  device.ledger().Predict(device::Use::kActivations, parts->activation_bytes);
+  ZS_ASSIGN_OR_RETURN(parts->activations, GptActivations::Allocate(device, options, workspace));
+  ZS_ASSIGN_OR_RETURN(parts->tokens, TokenStage::Allocate(device, options));
+  return std::unique_ptr<Gpt>(new Gpt(std::move(parts)));
+}
+
+Gpt::Gpt(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Gpt::~Gpt() = default;
+
+const GptOptions& Gpt::options() const { return parts_->options; }
+const std::vector<UnitSpec>& Gpt::units() const { return parts_->units; }
+int64_t Gpt::activation_bytes() const { return parts_->activation_bytes; }
+Array Gpt::loss_sum() const { return parts_->activations.loss; }
+int64_t Gpt::target_tokens() const { return parts_->tokens.target_tokens(); }
+
+absl::Status Gpt::BeginMicroBatch(Stream& stream, const MicroBatch& micro_batch) {
+  Parts& p = *parts_;
+  ZS_RETURN_IF_ERROR(p.tokens.Copy(stream, micro_batch, p.activations.inputs, p.activations.targets));
+  p.phase = Phase::kForward;
+  p.next_unit = 0;
+  p.purpose = micro_batch.purpose;
+  p.gradient_scale = static_cast<float>(micro_batch.gradient_scale);
+  return absl::OkStatus();
+}
+
+absl::Status Gpt::Forward(Stream& stream, int unit, std::span<const Array> parameters) {
+  Parts& p = *parts_;
+  const GptActivations& a = p.activations;
+  ZS_RETURN_IF_ERROR(p.CheckTurn(Phase::kForward, unit));
+  ZS_RETURN_IF_ERROR(p.CheckParameters(unit, parameters));
+  if (unit == 0) {
+    stream.device().transformer().Embed(stream, a.inputs, parameters[kTokens], parameters[kPositions], a.residual);
+  } else if (unit < p.last_unit()) {
+    p.block.Forward(stream, parameters, a, a.blocks[unit - 1]);
+  } else {
+    p.head.Forward(stream, parameters, a);
+    if (p.purpose == Purpose::kEvaluate) p.head.Loss(stream, parameters, a);
+  }
+  if (unit < p.last_unit()) {
+    p.next_unit = unit + 1;
+  } else {
+    p.phase = p.purpose == Purpose::kTrain ? Phase::kBackward : Phase::kForwardDone;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Gpt::Backward(Stream& stream, int unit, std::span<const Array> parameters,
+                           std::span<const GradientTarget> targets) {
+  Parts& p = *parts_;
+  const GptActivations& a = p.activations;
+  ZS_RETURN_IF_ERROR(p.CheckTurn(Phase::kBackward, unit));
+  if (p.units[unit].backward_reads_parameters) ZS_RETURN_IF_ERROR(p.CheckParameters(unit, parameters));
+  ZS_RETURN_IF_ERROR(p.CheckTargets(unit, targets));
+  if (unit == p.last_unit()) {
+    p.head.LossAndBackward(stream, parameters, targets, a, p.gradient_scale);
+  } else if (unit > 0) {
+    p.block.Backward(stream, parameters, targets, a, a.blocks[unit - 1]);
+  } else {
+    p.EmbeddingBackward(stream, targets);
+  }
+  if (unit > 0) {
+    p.next_unit = unit - 1;
+  } else {
+    p.phase = Phase::kNone;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Gpt::Logits(Stream& stream, std::span<const Array> parameters, int64_t row, int64_t position,
+                         device::Out logits) {
+  Parts& p = *parts_;
+  if (p.purpose != Purpose::kSample || p.phase != Phase::kForwardDone) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("logits are there after forward of the head in a micro-batch for sampling; this is ", Name(p.phase)));
+  }
+  if (row < 0 || row >= p.options.batch || position < 0 || position >= p.options.context) {
+    return absl::InvalidArgumentError(absl::StrCat("logits of row ", row, ", position ", position, ": there are ",
+                                                   p.options.batch, " rows of ", p.options.context, " positions"));
+  }
+  ZS_RETURN_IF_ERROR(p.CheckParameters(p.last_unit(), parameters));
+  if (logits.array.elements() != p.options.vocab || logits.array.dtype() != device::DType::kFloat32) {
+    return absl::InvalidArgumentError(absl::StrCat("logits take fp32 [", p.options.vocab, "], not ", logits.array.elements(),
+                                                   " of ", std::string(device::Name(logits.array.dtype()))));
+  }
+  p.head.Logits(stream, parameters, p.activations, row * p.options.context + position, logits);
+  return absl::OkStatus();
+}
+
+}  // namespace zeroshard::model

@@ -1,0 +1,114 @@
+#include "zeroshard/model/gpt_block.h"
+
+#include <utility>
+
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/model/gradient_writer.h"
+
+namespace zeroshard::model {
+namespace {
+
+using device::Array;
+using device::Stream;
+using device::WriteMode;
+
+// The unit's parameters, in order.
+enum BlockParameter {
+  kNorm1Weight,
+  kNorm1Bias,
+  kQkvWeight,
+  kQkvBias,
+  kProjWeight,
+  kProjBias,
+  kNorm2Weight,
+  kNorm2Bias,
+  kFcWeight,
+  kFcBias,
+  kOutWeight,
+  kOutBias,
+};
+
+}  // namespace
+
+absl::StatusOr<GptBlock> GptBlock::Plan(device::Device& device, const GptOptions& options) {
+  const int64_t rows = options.batch * options.context, width = options.width;
+  GptBlock block;
+  ZS_ASSIGN_OR_RETURN(block.attention_, device.PlanAttention({.batch = options.batch,
+                                                              .heads = options.heads,
+                                                              .context = options.context,
+                                                              .head_width = width / options.heads,
+                                                              .dtype = options.dtype}));
+  const auto plan = [&](int64_t in, int64_t out, bool add) {
+    return Linear::Plan(device, {.rows = rows, .in = in, .out = out, .add_to_output = add, .dtype = options.dtype});
+  };
+  ZS_ASSIGN_OR_RETURN(block.qkv_, plan(width, 3 * width, /*add=*/false));
+  ZS_ASSIGN_OR_RETURN(block.proj_, plan(width, width, /*add=*/true));
+  ZS_ASSIGN_OR_RETURN(block.fc_, plan(width, 4 * width, /*add=*/false));
+  ZS_ASSIGN_OR_RETURN(block.out_, plan(4 * width, width, /*add=*/true));
+  return block;
+}
+
+void GptBlock::Forward(Stream& stream, std::span<const Array> parameters, const GptActivations& shared,
+                       const BlockActivations& own) const {
+  const auto& p = parameters;
+  device::TransformerKernels& kernels = stream.device().transformer();
+  kernels.LayerNorm(stream, shared.residual, p[kNorm1Weight], p[kNorm1Bias], own.norm_1.normalized,
+                    own.norm_1.inverse_deviation, shared.y);
+  qkv_.Forward(stream, shared.y, p[kQkvWeight], p[kQkvBias], own.qkv);
+  attention_->Forward(stream, own.qkv, own.attention, own.log_sum_exp, shared.workspace);
+  proj_.Forward(stream, own.attention, p[kProjWeight], p[kProjBias], shared.residual);
+
+  kernels.LayerNorm(stream, shared.residual, p[kNorm2Weight], p[kNorm2Bias], own.norm_2.normalized,
+                    own.norm_2.inverse_deviation, shared.y);
+  fc_.Forward(stream, shared.y, p[kFcWeight], p[kFcBias], own.fc);
+  kernels.Gelu(stream, own.fc, shared.gelu);
+  out_.Forward(stream, shared.gelu, p[kOutWeight], p[kOutBias], shared.residual);
+}
+
+void GptBlock::Backward(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
+                        const GptActivations& shared, const BlockActivations& own) const {
+  BackwardMlp(stream, parameters, targets, shared, own);
+  BackwardAttention(stream, parameters, targets, shared, own);
+}
+
+void GptBlock::BackwardMlp(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
+                           const GptActivations& shared, const BlockActivations& own) const {
+  device::TransformerKernels& kernels = stream.device().transformer();
+  WriteRowSums(stream, shared.partials.d_x, targets[kOutBias]);
+  out_.InputGradient(stream, shared.d_residual, parameters[kOutWeight], shared.d_fc);
+  // From here on own.fc is GELU's output, which the gradient of `out` wants.
+  kernels.GeluBackward(stream, own.fc, shared.d_fc, shared.gelu_partials,
+                       shared.gelu_partials.elements() / device::PartialRows(shared.inputs.elements()));
+  WriteWeightGradient(stream, out_, shared.d_residual, own.fc, targets[kOutWeight]);
+  WriteRowSums(stream, shared.gelu_partials, targets[kFcBias]);
+  if (!targets[kFcWeight].array.empty()) {
+    kernels.LayerNormOutput(stream, own.norm_2.normalized, parameters[kNorm2Weight], parameters[kNorm2Bias], shared.y);
+    WriteWeightGradient(stream, fc_, shared.d_fc, shared.y, targets[kFcWeight]);
+  }
+  fc_.InputGradient(stream, shared.d_fc, parameters[kFcWeight], shared.d_y);
+  kernels.LayerNormBackward(stream, shared.d_y, own.norm_2.normalized, own.norm_2.inverse_deviation,
+                            parameters[kNorm2Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials);
+  WriteRowSums(stream, shared.partials.weight, targets[kNorm2Weight]);
+  WriteRowSums(stream, shared.partials.bias, targets[kNorm2Bias]);
+}
+
+void GptBlock::BackwardAttention(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
+                                 const GptActivations& shared, const BlockActivations& own) const {
+  device::TransformerKernels& kernels = stream.device().transformer();
+  WriteRowSums(stream, shared.partials.d_x, targets[kProjBias]);
+  WriteWeightGradient(stream, proj_, shared.d_residual, own.attention, targets[kProjWeight]);
+  proj_.InputGradient(stream, shared.d_residual, parameters[kProjWeight], shared.d_attention);
+  attention_->Backward(stream, own.qkv, own.attention, own.log_sum_exp, shared.d_attention, shared.d_qkv, shared.workspace);
+  WriteRowSums(stream, shared.d_qkv, targets[kQkvBias]);
+  if (!targets[kQkvWeight].array.empty()) {
+    kernels.LayerNormOutput(stream, own.norm_1.normalized, parameters[kNorm1Weight], parameters[kNorm1Bias], shared.y);
+    WriteWeightGradient(stream, qkv_, shared.d_qkv, shared.y, targets[kQkvWeight]);
+  }
+  qkv_.InputGradient(stream, shared.d_qkv, parameters[kQkvWeight], shared.d_y);
+  kernels.LayerNormBackward(stream, shared.d_y, own.norm_1.normalized, own.norm_1.inverse_deviation,
+                            parameters[kNorm1Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials);
+  WriteRowSums(stream, shared.partials.weight, targets[kNorm1Weight]);
+  WriteRowSums(stream, shared.partials.bias, targets[kNorm1Bias]);
+}
+
+}  // namespace zeroshard::model

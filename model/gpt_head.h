@@ -1,0 +1,66 @@
+// The last unit of a GPT-2: the final norm, the projection onto the vocabulary, and the loss.
+//
+// Logits are never held in full. The loss goes by kLossRows rows, and for them by kLossColumns columns of the vocabulary: logits,
+// the running maximum, exponentials in place; then, with each row's sum known, the gradient in place and its products.
+//
+// Example:
+//   head.Forward(stream, parameters, activations);
+//   head.LossAndBackward(stream, parameters, targets, activations, /*scale=*/1.0f / tokens);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/model/gpt_activations.h"
+#include "zeroshard/model/gpt_options.h"
+#include "zeroshard/model/gradient_target.h"
+#include "zeroshard/model/linear.h"
+
+namespace zeroshard::model {
+
+class GptHead {
+ public:
+  // Errors: as Device::PlanGemm.
+  static absl::StatusOr<GptHead> Plan(device::Device& device, const GptOptions& options);
+
+  // shared.y = norm(shared.residual).
+  void Forward(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared) const;
+
+  // shared.loss = the sum of the losses of all rows, from shared.y.
+  void Loss(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared) const;
+
+  // The same, and the gradient of scale times it: shared.d_residual, shared.partials.d_x, and the targets.
+  void LossAndBackward(device::Stream& stream, std::span<const device::Array> parameters,
+                       std::span<const GradientTarget> targets, const GptActivations& shared, float scale) const;
+
+  // logits [vocab] fp32 of one row of shared.y.
+  void Logits(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared, int64_t row,
+              device::Out logits) const;
+
+ private:
+  // A stretch of rows, or of columns, and which of the two planned sizes it has.
+  struct Stretch {
+    int64_t first, count;
+    int size;  // 0: full, 1: the rest
+  };
+  static std::vector<Stretch> Stretches(int64_t total, int64_t most);
+  const Linear& product(const Stretch& rows, const Stretch& columns) const { return products_[rows.size][columns.size]; }
+  // The exponentials of one block of rows and columns.
+  device::Array Exponentials(const GptActivations& shared, const Stretch& rows, const Stretch& columns) const;
+  void Exponentiate(device::Stream& stream, const device::Array& matrix, const GptActivations& shared, const Stretch& rows,
+                    const Stretch& columns, const device::Array& exponentials) const;
+  void Backward(device::Stream& stream, const device::Array& matrix, const GradientTarget& target,
+                const GptActivations& shared, const Stretch& rows, const Stretch& columns, float scale) const;
+
+  int64_t width_ = 0;
+  std::vector<Stretch> rows_;
+  std::vector<Stretch> columns_;
+  Linear products_[2][2];  // by size of the rows, of the columns
+  std::unique_ptr<device::Gemm> logits_;
+};
+
+}  // namespace zeroshard::model
