@@ -108,7 +108,7 @@ class Engine {
 
   // One full tensor by its parameter's name (a tied one by any of its names), [elements] fp32 on every rank; waits. Writing takes
   // rank 0's values, so that ranks agree whatever they were given; elsewhere `values` may be empty.
-  // Errors: kNotFound for a name, kInvalidArgument for a size, kFailedPrecondition while a unit is unsharded.
+  // Errors: kNotFound for a name, kInvalidArgument for a size; writing a parameter: kFailedPrecondition while a unit is unsharded.
   absl::Status ReadParameter(std::string_view name, std::span<float> values);
   absl::Status WriteParameter(std::string_view name, std::span<const float> values);
   // A trainable parameter's gradient, as Step takes it (over ranks and micro-batches, scaled, before clipping): what is left to

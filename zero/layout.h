@@ -77,6 +77,8 @@ struct Section {
   std::vector<int64_t> bounds = {};       // [world_size + 1]: rank r owns elements [bounds[r], bounds[r + 1])
   std::vector<int64_t> shard_first = {};  // [world_size]: where the rank's part begins in its shard buffer
 
+  // Whether its gradient is in flight in memory of its own (stages 2 and 3): it waits for other units, or could.
+  bool alone() const { return shared || contributions > 1; }
   Range Owned(int rank) const { return {bounds[rank], bounds[rank + 1] - bounds[rank]}; }
 };
 

@@ -1,0 +1,42 @@
+// What an Engine is made of. Internal to engine.cc and engine_tensors.cc.
+//
+// Example: see Engine::Step.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/zero/engine.h"
+#include "zeroshard/zero/gradient_store.h"
+#include "zeroshard/zero/parameter_store.h"
+#include "zeroshard/zero/step_end.h"
+#include "zeroshard/zero/tensor_access.h"
+
+namespace zeroshard::zero {
+
+struct Engine::Parts {
+  comm::Communicator* communicator;
+  EngineOptions options;
+  Layout layout;
+  std::unique_ptr<device::Stream> compute = {};
+  std::unique_ptr<ParameterStore> parameters = {};
+  std::unique_ptr<GradientStore> gradients = {};
+  std::unique_ptr<StepEnd> step_end = {};
+  std::unique_ptr<TensorAccess> tensors = {};
+
+  // Errors: kInvalidArgument for a unit that is none; the communicator's.
+  absl::Status CheckUnit(int unit) const;
+  // Errors: kFailedPrecondition, naming a unit that is unsharded; the communicator's.
+  absl::Status CheckResharded(std::string_view call) const;
+  // Whose storage is called `name`. Errors: kNotFound; kInvalidArgument for another number of elements, or a frozen one where
+  // `trainable` is wanted.
+  absl::StatusOr<int> FindTensor(std::string_view name, size_t elements, bool trainable) const;
+  absl::StatusOr<int> FindWritten(std::string_view name, size_t elements, bool trainable) const;
+  absl::StatusOr<device::Array> FindMoment(std::string_view moment) const;
+  // Where this rank keeps what its optimizer works on of the parameter's section, `held` of it.
+  TensorAccess::Home HeldHome(int parameter, device::Array held) const;
+};
+
+}  // namespace zeroshard::zero

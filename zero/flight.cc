@@ -1,0 +1,86 @@
+#include "zeroshard/zero/flight.h"
+
+#include <algorithm>
+
+#include "zeroshard/zero/wait_point.h"
+
+namespace zeroshard::zero {
+
+Flight::Flight(BucketReduction& reduction, const Layout& layout, device::Stream& compute, device::Array memory, int sections,
+               const FlightOptions& options)
+    : reduction_(&reduction), layout_(&layout), compute_(&compute), memory_(memory), options_(options) {
+  taken_list_.reserve(sections);
+  pieces_.reserve(sections);
+  for (int i = 0; i < sections; ++i) ready_.push_back(compute.device().MakeEvent());
+}
+
+device::Array Flight::Place(int section) {
+  const int64_t elements = layout_->sections()[section].elements;
+  const device::Array place = memory_.Slice(used_, elements);
+  used_ += elements;
+  ++placed_;
+  return place;
+}
+
+void Flight::Take(const Departure& departure) {
+  compute_->Record(*ready_[taken_list_.size()]);
+  taken_list_.push_back({.departure = departure});
+  ++taken_;
+  pending_positions_ += reduction_->Positions(departure.section);
+  if (options_.hold) return;
+  while (pending_positions_ >= reduction_->bucket_positions()) Send(reduction_->bucket_positions());
+}
+
+void Flight::Flush() {
+  while (pending_positions_ > 0) Send(std::min(pending_positions_, reduction_->bucket_positions()));
+}
+
+// Sends the next `positions` of what was taken as one bucket.
+void Flight::Send(int64_t positions) {
+  pieces_.clear();
+  pending_positions_ -= positions;
+  size_t last = first_pending_;
+  while (positions > 0) {
+    last = first_pending_;
+    Pending& pending = taken_list_[first_pending_];
+    const Departure& d = pending.departure;
+    const int64_t left = reduction_->Positions(d.section) - pending.sent;
+    const int64_t count = std::min(left, positions);
+    // What is added to the shard is reduced in place first.
+    pieces_.push_back({.section = d.section,
+                       .positions = {pending.sent, count},
+                       .gradient = d.gradient,
+                       .shard = d.accumulate ? device::Array() : d.shard});
+    pending.sent += count;
+    positions -= count;
+    if (count == left) ++first_pending_;
+  }
+  last_ = reduction_->Issue(pieces_, {.after = {After(WaitPoint::kBackwardBeforeReduction, *ready_[last])},
+                                      .wait_at_once = options_.wait_at_once});
+  if (options_.wait_at_once) Order(WaitPoint::kReductionBeforeUse, last_, *compute_);
+}
+
+void Flight::Land() {
+  if (!taken_list_.empty()) Order(WaitPoint::kReductionBeforeUse, last_, *compute_);
+  for (const Pending& pending : taken_list_) LandOne(pending.departure);
+  taken_list_.clear();
+  first_pending_ = 0;
+  pending_positions_ = 0;
+  used_ = 0;
+  placed_ = 0;
+  taken_ = 0;
+}
+
+void Flight::LandOne(const Departure& d) {
+  if (d.shard.empty()) return;
+  const Range owned = layout_->sections()[d.section].Owned(reduction_->rank());
+  const device::Array part = d.gradient.Slice(owned.first, owned.count);
+  device::Elementwise& elementwise = compute_->device().elementwise();
+  if (d.accumulate) {
+    elementwise.Accumulate(*compute_, part, d.shard);
+  } else if (!reduction_->HasOutput()) {
+    elementwise.Copy(*compute_, part, d.shard);
+  }
+}
+
+}  // namespace zeroshard::zero

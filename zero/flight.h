@@ -1,0 +1,85 @@
+// Gradients in flight: memory in which backward leaves sections' gradients, from which they leave in buckets, and from which, once
+// reduced, they land in the rank's shard.
+//
+// A flight's life: Place sections, one after another -> Take each as it is ready; each bucket that is full leaves -> Flush: the rest
+// leaves -> Land: compute is ordered after all of it, what lay in place is copied or added to the shard, the memory is free again.
+//
+// Stages 2 and 3 have one or two of them for the units in backward, and one for each gradient that is summed over several uses. In
+// stages 0 and 1 the whole gradient buffer is a flight whose sections have fixed places, and nothing needs to land.
+//
+// Example:
+//   Array gradient = flight.Place(section);
+//   ... backward fills it ...
+//   flight.Take({.section = section, .gradient = gradient, .shard = shard, .accumulate = false});
+//   flight.Flush();
+//   flight.Land();
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "zeroshard/comm/communicator.h"
+#include "zeroshard/device/array.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/zero/bucket_reduction.h"
+
+namespace zeroshard::zero {
+
+// A section's gradient as it leaves.
+struct Departure {
+  int section = 0;
+  device::Array gradient;   // whole, as this rank's backward left it
+  device::Array shard;      // where this rank's part of the sum lands; empty: it stays in place
+  bool accumulate = false;  // added to what is in the shard
+};
+
+struct FlightOptions {
+  bool hold = false;          // buckets leave in Flush only
+  bool wait_at_once = false;  // compute waits for each bucket where it is issued
+};
+
+class Flight {
+ public:
+  // `sections`: how many it holds at most. All references outlive the flight.
+  Flight(BucketReduction& reduction, const Layout& layout, device::Stream& compute, device::Array memory, int sections,
+         const FlightOptions& options);
+
+  bool Fits(int64_t elements) const {
+    return used_ + elements <= memory_.elements() && placed_ < static_cast<int>(ready_.size());
+  }
+  // The place of a section's gradient. The caller knows that it fits, and that Land came after the last Flush.
+  device::Array Place(int section);
+  void Take(const Departure& departure);
+  void Flush();
+  // What has not left is forgotten.
+  void Land();
+
+  // Sections placed and not yet taken.
+  int open() const { return placed_ - taken_; }
+
+ private:
+  struct Pending {
+    Departure departure;
+    int64_t sent = 0;  // positions that have left
+  };
+  void Send(int64_t positions);
+  void LandOne(const Departure& departure);
+
+  BucketReduction* reduction_;
+  const Layout* layout_;
+  device::Stream* compute_;
+  device::Array memory_;
+  FlightOptions options_;
+  int64_t used_ = 0;
+  int placed_ = 0;
+  int taken_ = 0;
+  std::vector<Pending> taken_list_;  // since Land, in order
+  size_t first_pending_ = 0;         // the first that has positions left to send
+  int64_t pending_positions_ = 0;
+  std::vector<Piece> pieces_;        // of the bucket that is being made
+  std::vector<std::unique_ptr<device::Event>> ready_;  // of each Take: compute has filled the gradient
+  comm::Work last_;
+};
+
+}  // namespace zeroshard::zero

@@ -1,0 +1,127 @@
+#include "zeroshard/zero/formulas.h"
+
+#include <algorithm>
+#include <set>
+
+#include "zeroshard/device/dtype.h"
+#include "zeroshard/device/exact_sum.h"
+#include "zeroshard/device/step_scalars.h"
+#include "zeroshard/zero/bucket_reduction.h"
+#include "zeroshard/zero/tensor_access.h"
+
+namespace zeroshard::zero {
+namespace {
+
+constexpr int64_t kFp32Bytes = SizeOf(device::DType::kFloat32);
+
+int64_t Scratch(const Layout& layout) {
+  const int64_t norm = device::kExactSumWords * SizeOf(device::DType::kInt64);
+  const int64_t scalars = 2 * static_cast<int64_t>(sizeof(device::StepScalars));  // and the host's copy
+  return norm + scalars + StagingElements(layout) * kFp32Bytes;
+}
+
+// Elements that `rank` sends when the trainable (or all) sections' gradients are reduced once.
+int64_t ReductionElements(const Layout& layout, const EngineOptions& options, int rank) {
+  const int64_t n = layout.world_size();
+  const int64_t all = layout.trainable_elements();
+  const int64_t own = layout.OwnedTrainable(rank);
+  switch (RouteOf(options)) {
+    case Route::kReduceScatter:
+      return all / n * (n - 1);
+    case Route::kAllReduce:
+      return 2 * (all / n * (n - 1));
+    case Route::kReduceToOwner:
+      return all - own;
+    case Route::kReduceAndBroadcast:
+      return all - own + (n - 1) * own;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t GatheredBytes(const Layout& layout, const EngineOptions& options) {
+  if (!ShardsParameters(options.stage)) return 0;
+  int64_t largest = 0;
+  int64_t all = 0;
+  int64_t units = 0;
+  for (int u = 0; u < static_cast<int>(layout.units().size()); ++u) {
+    const int64_t own = layout.OwnElements(u);
+    largest = std::max(largest, own);
+    all += own;
+    units += own > 0;
+  }
+  int64_t tied = 0;
+  for (const Section& section : layout.sections()) {
+    if (section.shared) tied += section.elements;
+  }
+  const int64_t at_once = std::min<int64_t>(units, 1 + EffectivePrefetch(options));
+  return ((options.keep_parameters ? all : at_once * largest) + tied) * kFp32Bytes;
+}
+
+int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
+  if (!ShardsGradients(options.stage)) return 0;
+  int64_t largest = 0;
+  int64_t all = 0;
+  int64_t summed = 0;
+  for (int s = 0; s < layout.trainable_sections(); ++s) {
+    const Section& section = layout.sections()[s];
+    if (section.alone()) {
+      summed += section.elements;
+    } else {
+      largest = std::max(largest, section.elements);
+      all += section.elements;
+    }
+  }
+  const int64_t slots = options.overlap ? 2 : 1;
+  const int64_t bucket = std::min(all, RoundedBucketElements(options.reduce_bucket_size, layout.world_size()));
+  return (std::max(slots * largest, RoundUp(bucket, slots * kAlignmentElements)) + summed) * kFp32Bytes;
+}
+
+MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank) {
+  const int64_t trainable = layout.trainable_elements();
+  const int64_t own = layout.OwnedTrainable(rank);
+  MemoryBytes bytes;
+  bytes.parameters = (ShardsParameters(options.stage) ? layout.OwnedTotal(rank) : layout.total_elements()) * kFp32Bytes;
+  bytes.gradients = (ShardsGradients(options.stage) ? own : trainable) * kFp32Bytes;
+  bytes.moments = (ShardsOptimizer(options.stage) ? own : trainable) * optim::StateBytesPerElement(options.optimizer);
+  bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout);
+  return bytes;
+}
+
+int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int section) {
+  const std::vector<int>& users = layout.sections()[section].units;
+  const int last_unit = static_cast<int>(layout.units().size()) - 1;
+  const auto reads = [&](int u) { return layout.units()[u].backward_reads_parameters; };
+  std::set<int> held;  // by these units, from forward to backward
+  int gathers = 0;
+  for (int u : users) {
+    gathers += held.empty();
+    if (reads(u) && (options.keep_parameters || u == last_unit)) held.insert(u);
+  }
+  for (auto u = users.rbegin(); u != users.rend(); ++u) {
+    if (!reads(*u)) continue;
+    gathers += held.empty();
+    held.erase(*u);
+  }
+  return gathers;
+}
+
+int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int rank) {
+  const int64_t n = layout.world_size();
+  if (n == 1) return 0;
+  const int64_t micro_batches = options.accumulation;
+  const int64_t reductions = ShardsGradients(options.stage) ? micro_batches : 1;
+  int64_t elements = reductions * ReductionElements(layout, options, rank);
+  if (ShardsParameters(options.stage)) {
+    for (int s = 0; s < static_cast<int>(layout.sections().size()); ++s) {
+      const int64_t own = layout.sections()[s].Owned(rank).count;
+      elements += micro_batches * GathersPerMicroBatch(layout, options, s) * (n - 1) * own;
+    }
+  } else if (ShardsOptimizer(options.stage)) {
+    elements += (n - 1) * layout.OwnedTrainable(rank);
+  }
+  return elements * kFp32Bytes;
+}
+
+}  // namespace zeroshard::zero

@@ -1,0 +1,52 @@
+// What a rank holds and sends, by formula: DESIGN's table of stages and its wire bytes, from a layout and options alone. Nothing
+// here looks at an engine, and an engine looks at nothing here but to predict: tests hold the one against the other, to the byte.
+//
+// With Ψ the padded trainable elements, Ψr a rank's part of them (Ψ/N, flat), and fp32 throughout:
+//
+//   stage   parameters    gradients    moments          sent by a rank for a step's data, in elements, f = (N - 1) / N
+//     0     4Ψ            4Ψ           m Ψ              2Ψf
+//     1     4Ψ            4Ψ           m Ψr             2Ψf
+//     2     4Ψ            4Ψr          m Ψr             (A + 1) Ψf
+//     3     4Ψr           4Ψr          m Ψr             A f Σ_u Ψ_u (gathers_u + 1)
+//
+// m: 8 for Adam, 4 for SGD with momentum, else 0. Frozen parameters count as parameters alone. Partition::kTensor sends
+// Ψ - Ψr for a reduction and (N - 1) Ψr for a broadcast. reduce_scatter off: 2Ψf for a reduction.
+//
+// Example:
+//   MemoryBytes m = PredictMemory(layout, options, /*rank=*/0);
+//   int64_t sent = PredictDataBytes(layout, options, /*rank=*/0);
+#pragma once
+
+#include <cstdint>
+
+#include "zeroshard/zero/engine_options.h"
+#include "zeroshard/zero/layout.h"
+
+namespace zeroshard::zero {
+
+// Bytes of one rank, as the MemoryLedger files them.
+struct MemoryBytes {
+  int64_t parameters = 0;
+  int64_t gradients = 0;
+  int64_t master_weights = 0;  // 0: fp32 parameters are their own
+  int64_t moments = 0;
+  int64_t communication = 0;   // gathered units, gradients in flight, staging, scalars
+};
+
+MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank);
+
+// Of `communication`. Gathered: the largest unit's own sections, 1 + prefetch times (all units' once, with keep_parameters), and
+// each tied parameter. In flight: the largest unit's gradient, twice with overlap, or one bucket, whichever is larger; and each
+// gradient that is summed over several uses. Both 0 where nothing is gathered, or in flight.
+int64_t GatheredBytes(const Layout& layout, const EngineOptions& options);
+int64_t InFlightBytes(const Layout& layout, const EngineOptions& options);
+
+// Gradients and parameters that `rank` sends in a step in which each micro-batch runs every unit once, in order, and backward in
+// reverse; by the direct schedules. 0 with one rank.
+int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int rank);
+
+// How often a micro-batch gathers a section in stage 3: twice; once where backward reads no parameter, where the unit ends forward,
+// or with keep_parameters. A tied parameter: as often as a unit needs it while no other one holds it.
+int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int section);
+
+}  // namespace zeroshard::zero

@@ -1,0 +1,172 @@
+#include "zeroshard/zero/gradient_store.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/holding.h"
+
+namespace zeroshard::zero {
+
+absl::Status GradientStore::CheckOpen(int unit) const {
+  const UnitLayout& layout = layout_->units()[unit];
+  if (finished_) {
+    return absl::FailedPreconditionError(absl::StrCat("backward of unit ", layout.name,
+                                                      " after this step's gradients were reduced; call Step or Abandon first"));
+  }
+  if (units_[unit].opened < int64_t{layout.uses} * options_->accumulation) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("backward of unit ", layout.name, " for the ", units_[unit].opened + 1,
+                                                    "th time in a step of accumulation = ", options_->accumulation, ", uses = ",
+                                                    layout.uses, "; call Step or Abandon first, or raise one of them"));
+}
+
+absl::StatusOr<std::span<const model::GradientTarget>> GradientStore::Open(int unit) {
+  Unit& u = units_[unit];
+  if (!u.open) {
+    ZS_RETURN_IF_ERROR(CheckOpen(unit));
+    for (int s : layout_->units()[unit].sections) {
+      if (layout_->sections()[s].trainable) ZS_RETURN_IF_ERROR(OpenSection(unit, s));
+    }
+    FillTargets(unit);
+    u.open = true;
+    ++u.opened;
+  }
+  return std::span<const model::GradientTarget>(u.targets);
+}
+
+absl::Status GradientStore::OpenSection(int unit, int section) {
+  SectionState& s = sections_[section];
+  const bool first_of_cycle = s.opened % s.cycle == 0;
+  if (ShardsGradients(options_->stage) && first_of_cycle) {
+    if (s.ready != s.opened) {
+      return absl::FailedPreconditionError(absl::StrCat("backward of unit ", layout_->units()[unit].name, " begins while ",
+                                                        layout_->sections()[section].name,
+                                                        " has gradients of the last micro-batch under way; call GradientsReady"));
+    }
+    if (layout_->sections()[section].alone()) {
+      s.flight->Land();
+    } else {
+      ZS_ASSIGN_OR_RETURN(s.flight, FlightFor(unit, layout_->sections()[section].elements));
+    }
+    s.gradient = s.flight->Place(section);
+  }
+  ++s.opened;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Flight*> GradientStore::FlightFor(int unit, int64_t elements) {
+  if (flights_[current_]->Fits(elements)) return flights_[current_].get();
+  flights_[current_]->Flush();
+  current_ = (current_ + 1) % slots_;
+  Flight* next = flights_[current_].get();
+  if (next->open() > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no memory for the gradients of unit ", layout_->units()[unit].name,
+                     ": too many units are in backward at once; call GradientsReady for those that are done"));
+  }
+  next->Flush();
+  next->Land();
+  return next;
+}
+
+void GradientStore::FillTargets(int unit) {
+  const UnitLayout& layout = layout_->units()[unit];
+  Unit& u = units_[unit];
+  for (size_t i = 0; i < layout.parameters.size(); ++i) {
+    const int p = layout.parameters[i];
+    const Parameter& parameter = layout_->parameters()[p];
+    if (parameter.section < 0 || !parameter.spec.trainable) continue;
+    const SectionState& s = sections_[parameter.section];
+    // A parameter that is tied within the unit has its second target add to the first.
+    const bool repeated = std::find(layout.parameters.begin(), layout.parameters.begin() + static_cast<int64_t>(i), p) !=
+                          layout.parameters.begin() + static_cast<int64_t>(i);
+    u.targets[i] = {.array = s.gradient.Slice(parameter.first, parameter.elements),
+                    .accumulate = repeated || (s.opened - 1) % s.cycle != 0};
+  }
+}
+
+void GradientStore::FillZeros(int unit) {
+  for (const model::GradientTarget& target : units_[unit].targets) {
+    if (!target.accumulate && !target.array.empty()) compute_->device().elementwise().Fill(*compute_, target.array, 0);
+  }
+}
+
+absl::Status GradientStore::Ready(int unit) {
+  if (!units_[unit].open) {
+    ZS_RETURN_IF_ERROR(Open(unit).status());
+    FillZeros(unit);
+  }
+  units_[unit].open = false;
+  for (int section : layout_->units()[unit].sections) {
+    if (!layout_->sections()[section].trainable) continue;
+    SectionState& s = sections_[section];
+    if (++s.ready % s.cycle == 0) Depart(section);
+  }
+  return communicator_->status();
+}
+
+void GradientStore::Depart(int section) {
+  SectionState& s = sections_[section];
+  const bool lands = ShardsGradients(options_->stage);
+  s.flight->Take({.section = section,
+                  .gradient = s.gradient,
+                  .shard = lands ? Held(section) : device::Array(),
+                  .accumulate = lands && s.landed});
+  s.landed = true;
+  if (lands && layout_->sections()[section].alone()) s.flight->Flush();
+}
+
+int GradientStore::AnyOpen() const {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].open) return static_cast<int>(u);
+  }
+  return -1;
+}
+
+bool GradientStore::Started() const {
+  return std::any_of(units_.begin(), units_.end(), [](const Unit& u) { return u.opened > 0; });
+}
+
+absl::Status GradientStore::Finish() {
+  if (finished_) return communicator_->status();
+  if (const int open = AnyOpen(); open >= 0) {
+    return absl::FailedPreconditionError(absl::StrCat("the gradients of unit ", layout_->units()[open].name,
+                                                      " are under way; call GradientsReady or Abandon first"));
+  }
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    if (sections_[i].ready % sections_[i].cycle != 0) Depart(static_cast<int>(i));
+  }
+  for (const auto& flight : flights_) flight->Flush();
+  for (const auto& flight : flights_) flight->Land();
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const device::Array held = Held(static_cast<int>(i));
+    if (sections_[i].ready == 0 && !held.empty()) compute_->device().elementwise().Fill(*compute_, held, 0);
+  }
+  finished_ = true;
+  return communicator_->status();
+}
+
+device::Array GradientStore::Held(int section) const {
+  const device::Array all = resident_.array(device::DType::kFloat32);
+  const Holding holding = HoldingOf(*layout_, options_->stage, communicator_->rank(), section);
+  if (ShardsGradients(options_->stage)) return all.Slice(holding.state_first, holding.range.count);
+  return all.Slice(layout_->sections()[section].full_first + holding.range.first, holding.range.count);
+}
+
+void GradientStore::BeginStep() {
+  for (const auto& flight : flights_) flight->Land();
+  for (SectionState& s : sections_) {
+    s.opened = 0;
+    s.ready = 0;
+    s.landed = false;
+  }
+  for (Unit& u : units_) {
+    u.open = false;
+    u.opened = 0;
+  }
+  current_ = 0;
+  finished_ = false;
+  reduction_.BeginStep();
+}
+
+}  // namespace zeroshard::zero

@@ -1,0 +1,95 @@
+// How a GradientStore is made: all its memory, and its flights.
+
+#include <algorithm>
+#include <utility>
+
+#include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/gradient_store.h"
+#include "zeroshard/zero/holding.h"
+
+namespace zeroshard::zero {
+
+using device::Array;
+using device::DType;
+
+absl::StatusOr<std::unique_ptr<GradientStore>> GradientStore::Create(comm::Communicator& communicator, const Layout& layout,
+                                                                     const EngineOptions& options, device::Stream& compute) {
+  std::unique_ptr<GradientStore> store(new GradientStore(communicator, layout, options, compute));
+  ZS_RETURN_IF_ERROR(store->Allocate());
+  return store;
+}
+
+GradientStore::GradientStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+                             device::Stream& compute)
+    : communicator_(&communicator),
+      layout_(&layout),
+      options_(&options),
+      compute_(&compute),
+      reduction_(communicator, layout, options),
+      units_(layout.units().size()),
+      sections_(layout.trainable_sections()) {
+  for (size_t u = 0; u < units_.size(); ++u) units_[u].targets.resize(layout.units()[u].parameters.size());
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    sections_[i].cycle = layout.sections()[i].contributions;
+    if (!ShardsGradients(options.stage)) sections_[i].cycle *= options.accumulation;
+  }
+}
+
+absl::Status GradientStore::Allocate() {
+  const int rank = communicator_->rank();
+  const int64_t elements = ShardsGradients(options_->stage) ? layout_->OwnedTrainable(rank) : layout_->trainable_elements();
+  ZS_ASSIGN_OR_RETURN(resident_, communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kGradients, "gradients"));
+  if (ShardsGradients(options_->stage)) return MakeFlights();
+  MakeResidentFlight();
+  return absl::OkStatus();
+}
+
+void GradientStore::AddFlight(Array memory, int sections) {
+  FlightOptions options{.hold = !ShardsGradients(options_->stage) && !options_->overlap, .wait_at_once = !options_->overlap};
+  flights_.push_back(std::make_unique<Flight>(reduction_, *layout_, *compute_, memory, sections, options));
+}
+
+void GradientStore::MakeResidentFlight() {
+  const Array all = resident_.array(DType::kFloat32);
+  AddFlight(all, static_cast<int>(sections_.size()));
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const Section& section = layout_->sections()[i];
+    sections_[i].gradient = all.Slice(section.full_first, section.elements);
+    sections_[i].flight = flights_.front().get();
+  }
+}
+
+// Memory in flight: one slot, or two with overlap, for the units in backward; then the gradients that are alone.
+absl::Status GradientStore::MakeFlights() {
+  int64_t largest = 0;   // section that passes through the slots
+  int64_t together = 0;  // of all that do
+  int64_t alone = 0;
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const Section& section = layout_->sections()[i];
+    if (section.alone()) {
+      alone += section.elements;
+    } else {
+      largest = std::max(largest, section.elements);
+      together += section.elements;
+    }
+  }
+  slots_ = options_->overlap ? 2 : 1;
+  const int64_t bucket = RoundedBucketElements(options_->reduce_bucket_size, layout_->world_size());
+  const int64_t slot = std::max(largest, RoundUp(std::min(bucket, together) / slots_, kAlignmentElements));
+  ZS_ASSIGN_OR_RETURN(in_flight_, communicator_->Allocate((slots_ * slot + alone) * SizeOf(DType::kFloat32),
+                                                          device::Use::kCommunication, "gradients in flight"));
+  const Array all = in_flight_.array(DType::kFloat32);
+  for (int i = 0; i < slots_; ++i) AddFlight(all.Slice(i * slot, slot), static_cast<int>(sections_.size()));
+  int64_t first = slots_ * slot;
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const Section& section = layout_->sections()[i];
+    if (!section.alone()) continue;
+    AddFlight(all.Slice(first, section.elements), /*sections=*/1);
+    sections_[i].flight = flights_.back().get();
+    first += section.elements;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace zeroshard::zero

@@ -1,0 +1,80 @@
+// The end of a step: from reduced gradients to new parameters, on the part that this rank's optimizer works on.
+//
+//   norm over the rank's part -> summed over ranks -> scalars (norm, clip factor, learning rate, skip) -> optimizer
+//
+// All of it is queued; the host's copy of the scalars comes after. The norm is a sum of integers over blocks of 64 elements that
+// start with their parameter, so it has the same bits in every stage, partition and world (device/exact_sum.h); padding is in no
+// block.
+//
+// Example:
+//   ZS_RETURN_IF_ERROR(end->Run(gradients, parameters, std::nullopt));
+//   ZS_ASSIGN_OR_RETURN(device::StepScalars scalars, end->Result());
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/comm/communicator.h"
+#include "zeroshard/device/buffer.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/optim/optimizer.h"
+#include "zeroshard/zero/engine_options.h"
+#include "zeroshard/zero/gradient_store.h"
+#include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/parameter_store.h"
+
+namespace zeroshard::zero {
+
+// What a step's gradient is of the sum over ranks and micro-batches.
+double GradientScale(const EngineOptions& options, int world_size);
+
+class StepEnd {
+ public:
+  // Allocates the optimizer's state and what the scalars need. All references outlive it; `options` are valid.
+  static absl::StatusOr<std::unique_ptr<StepEnd>> Create(comm::Communicator& communicator, const Layout& layout,
+                                                         const EngineOptions& options, device::Stream& compute);
+
+  // Collective. `gradients` is finished, `parameters` between BeginUpdate and EndUpdate. Where the communicator has failed, no
+  // parameter is written.
+  absl::Status Run(const GradientStore& gradients, ParameterStore& parameters, std::optional<double> learning_rate);
+
+  // The last Run's; waits for it. Errors: kFailedPrecondition before any.
+  absl::StatusOr<device::StepScalars> Result();
+
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  // This rank's part of the state that lies parallel to a section.
+  device::Array StateOf(const device::Array& state, int section) const;
+
+ private:
+  StepEnd(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute);
+  absl::Status Allocate();
+  std::vector<optim::Run> MakeRuns() const;
+  void SumSquares(const GradientStore& gradients);
+  absl::Status Apply(const GradientStore& gradients, ParameterStore& parameters);
+
+  // A parameter's part in a section that this rank holds.
+  struct Part {
+    int section = 0;
+    Range range;  // of what is held
+  };
+
+  comm::Communicator* communicator_;
+  const Layout* layout_;
+  const EngineOptions* options_;
+  device::Stream* compute_;
+  device::StepRule rule_;
+  std::vector<Part> parts_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  device::Buffer sum_;           // [kExactSumWords] int64
+  device::Buffer scalars_;       // one StepScalars
+  device::Buffer host_scalars_;  // the host's copy
+  std::unique_ptr<device::Event> summed_;
+  std::unique_ptr<device::Event> copied_;
+  bool ran_ = false;
+};
+
+}  // namespace zeroshard::zero

@@ -1,0 +1,89 @@
+#include "zeroshard/zero/tensor_access.h"
+
+#include <algorithm>
+
+#include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/holding.h"
+
+namespace zeroshard::zero {
+
+using device::Array;
+using device::DType;
+
+int64_t StagingElements(const Layout& layout) {
+  int64_t largest = 0;
+  for (const Parameter& parameter : layout.parameters()) largest = std::max(largest, parameter.elements);
+  return std::min(kStagingElements, largest);
+}
+
+absl::StatusOr<std::unique_ptr<TensorAccess>> TensorAccess::Create(comm::Communicator& communicator, const Layout& layout,
+                                                                   const EngineOptions& options, device::Stream& compute) {
+  std::unique_ptr<TensorAccess> access(new TensorAccess(communicator, layout, options, compute));
+  ZS_ASSIGN_OR_RETURN(access->staging_, communicator.Allocate(StagingElements(layout) * SizeOf(DType::kFloat32),
+                                                              device::Use::kCommunication, "staging of tensors"));
+  return access;
+}
+
+TensorAccess::TensorAccess(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+                           device::Stream& compute)
+    : communicator_(&communicator),
+      layout_(&layout),
+      options_(&options),
+      compute_(&compute),
+      ready_(communicator.device().MakeEvent()) {}
+
+comm::CallOptions TensorAccess::Call(std::string_view name) {
+  compute_->Record(*ready_);
+  return {.after = {ready_.get()}, .wait_at_once = true, .traffic = comm::Traffic::kControl, .label = name};
+}
+
+absl::Status TensorAccess::Read(int parameter, Held held, double scale, std::span<float> values) {
+  const Parameter& p = layout_->parameters()[parameter];
+  if (p.elements == 0) return communicator_->status();
+  const int owners = ShardsOptimizer(options_->stage) ? layout_->world_size() : 1;
+  for (int owner = 0; owner < owners; ++owner) {
+    const Range owned = HoldingOf(*layout_, options_->stage, owner, p.section).range;
+    const Range part = Intersect(p.range(), owned);
+    for (int64_t done = 0; done < part.count; done += kStagingElements) {
+      const int64_t count = std::min(part.count - done, kStagingElements);
+      const Array staging = staging_.array(DType::kFloat32).Slice(0, count);
+      Array from;
+      if (owners == 1 || owner == communicator_->rank()) from = held(p.section).Slice(part.first - owned.first + done, count);
+      if (owners > 1) {
+        communicator_->Broadcast(from, staging, owner, Call(p.spec.name)).WaitOn(*compute_);
+        from = staging;
+      }
+      communicator_->device().CopyToHost(*compute_, from, values.data() + (part.first - p.first + done));
+    }
+  }
+  compute_->Synchronize();
+  ZS_RETURN_IF_ERROR(communicator_->status());
+  if (scale != 1.0) {
+    for (float& value : values) value = static_cast<float>(value * scale);
+  }
+  return communicator_->device().status();
+}
+
+absl::Status TensorAccess::Write(int parameter, const Home& home, double scale, std::span<const float> values) {
+  const Parameter& p = layout_->parameters()[parameter];
+  device::Device& device = communicator_->device();
+  for (int64_t done = 0; done < p.elements; done += kStagingElements) {
+    const Range piece{p.first + done, std::min(p.elements - done, kStagingElements)};
+    const Array staging = staging_.array(DType::kFloat32).Slice(0, piece.count);
+    if (communicator_->rank() == 0) {
+      device.CopyFromHost(*compute_, values.data() + done, staging);
+      if (scale != 1.0) device.elementwise().Scale(*compute_, staging, scale);
+    }
+    communicator_->Broadcast(staging, staging, 0, Call(p.spec.name)).WaitOn(*compute_);
+    const Range kept = Intersect(piece, home.range);
+    if (kept.count == 0) continue;
+    device.elementwise().Copy(*compute_, staging.Slice(kept.first - piece.first, kept.count),
+                              home.memory.Slice(kept.first - home.range.first, kept.count));
+  }
+  compute_->Synchronize();
+  ZS_RETURN_IF_ERROR(communicator_->status());
+  return device.status();
+}
+
+}  // namespace zeroshard::zero
