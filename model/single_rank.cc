@@ -1,0 +1,108 @@
+#include "zeroshard/model/single_rank.h"
+
+#include <utility>
+
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/model/initialize.h"
+
+namespace zeroshard::model {
+namespace {
+
+using device::Array;
+using device::DType;
+
+// Each parameter starts on a multiple of this, as in ZeRO's flat buffers.
+constexpr int64_t kAlignedElements = 64;
+
+int64_t Aligned(int64_t elements) { return (elements + kAlignedElements - 1) / kAlignedElements * kAlignedElements; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SingleRank>> SingleRank::Create(device::Device& device, const GptOptions& options) {
+  auto rank = std::make_unique<SingleRank>();
+  rank->stream_ = device.MakeStream(device::StreamKind::kCompute);
+  ZS_ASSIGN_OR_RETURN(rank->gpt_, Gpt::Create(device, options));
+  ZS_RETURN_IF_ERROR(rank->Allocate(device));
+  return rank;
+}
+
+absl::Status SingleRank::Allocate(device::Device& device) {
+  int64_t elements = 0;
+  for (const UnitSpec& unit : gpt_->units()) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      if (parameter.tied_to.empty()) elements += Aligned(Elements(parameter));
+    }
+  }
+  const int64_t bytes = elements * device::SizeOf(DType::kFloat32);
+  ZS_ASSIGN_OR_RETURN(parameter_memory_, device.Allocate(bytes, device::Use::kParameters, "parameters"));
+  ZS_ASSIGN_OR_RETURN(gradient_memory_, device.Allocate(bytes, device::Use::kGradients, "gradients"));
+  int64_t first = 0;
+  for (const UnitSpec& unit : gpt_->units()) {
+    auto& parameters = parameters_.emplace_back();
+    auto &targets = targets_.emplace_back(), &added = added_.emplace_back();
+    for (const ParameterSpec& parameter : unit.parameters) {
+      const bool tied = !parameter.tied_to.empty();
+      if (!tied) {
+        storage_[parameter.name] = {parameter_memory_.array(DType::kFloat32).Slice(first, Elements(parameter)),
+                                    gradient_memory_.array(DType::kFloat32).Slice(first, Elements(parameter))};
+        stored_.push_back(parameter);
+        first += Aligned(Elements(parameter));
+      }
+      const Storage& storage = storage_.at(tied ? parameter.tied_to : parameter.name);
+      parameters.push_back(storage.parameter);
+      targets.push_back({.array = parameter.trainable ? storage.gradient : Array()});
+      added.push_back({.array = targets.back().array, .accumulate = true});
+    }
+  }
+  // The head's gradient of a tied matrix is there first: the embedding adds.
+  if (gpt_->options().tied) targets_[0][0].accumulate = true;
+  return absl::OkStatus();
+}
+
+void SingleRank::InitializeParameters(uint64_t seed) {
+  for (const ParameterSpec& parameter : stored_) {
+    std::vector<float> values(Elements(parameter));
+    Initialize(parameter, gpt_->options().layers, seed, /*first=*/0, values);
+    Write(parameter.name, values);
+  }
+}
+
+void SingleRank::Write(const std::string& name, std::span<const float> values) {
+  stream_->device().CopyFromHost(*stream_, values.data(), storage_.at(name).parameter);
+  stream_->Synchronize();
+}
+
+std::vector<float> SingleRank::Read(const Array& array) {
+  std::vector<float> values(array.elements());
+  stream_->device().CopyToHost(*stream_, array, values.data());
+  stream_->Synchronize();
+  return values;
+}
+std::vector<float> SingleRank::ReadParameter(const std::string& name) { return Read(storage_.at(name).parameter); }
+std::vector<float> SingleRank::ReadGradient(const std::string& name) { return Read(storage_.at(name).gradient); }
+
+absl::Status SingleRank::Forward(const MicroBatch& micro_batch) {
+  ZS_RETURN_IF_ERROR(gpt_->BeginMicroBatch(*stream_, micro_batch));
+  const int units = static_cast<int>(parameters_.size());
+  for (int unit = 0; unit < units; ++unit) ZS_RETURN_IF_ERROR(gpt_->Forward(*stream_, unit, parameters_[unit]));
+  return absl::OkStatus();
+}
+
+absl::Status SingleRank::Run(const MicroBatch& micro_batch, device::WriteMode mode) {
+  ZS_RETURN_IF_ERROR(Forward(micro_batch));
+  if (micro_batch.purpose != Purpose::kTrain) return absl::OkStatus();
+  const auto& targets = mode == device::WriteMode::kAccumulate ? added_ : targets_;
+  for (int unit = static_cast<int>(parameters_.size()) - 1; unit >= 0; --unit) {
+    ZS_RETURN_IF_ERROR(gpt_->Backward(*stream_, unit, parameters_[unit], targets[unit]));
+  }
+  return absl::OkStatus();
+}
+
+double SingleRank::LossSum() {
+  double loss = 0;
+  stream_->device().CopyToHost(*stream_, gpt_->loss_sum(), &loss);
+  stream_->Synchronize();
+  return loss;
+}
+
+}  // namespace zeroshard::model
