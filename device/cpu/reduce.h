@@ -31,6 +31,9 @@ struct ReduceSpec {
   Stores stores = Stores::kCached;
 };
 
+// Parts that one call takes; more are reduced in stages.
+inline constexpr int64_t kMaxReduceParts = 1024;
+
 // Whether ReduceParts has it: in and out each one of fp32, bf16, fp16; or both fp64; or both int32 or both int64 (divisor
 // 1).
 constexpr bool CanReduce(const ReduceSpec& spec) {
