@@ -2,11 +2,10 @@
 // and write), the exact norm (what it reads). Prints one JSON object.
 //
 //   bazel run -c opt //optim:optimizer_benchmark
-#include <time.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <vector>
