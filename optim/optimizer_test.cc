@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/exact_sum.h"
+#include "zeroshard/device/late/late_device.h"
 
 namespace zeroshard::optim {
 namespace {
@@ -27,8 +28,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Runs = std::vector<Run>;
 
-// A shard on a device, the gradient that is put into it, and an optimizer; in fp64 beside it what a step should make of it.
-class OptimizerTest : public testing::Test {
+struct DeviceCase {
+  const char* name;
+  std::unique_ptr<device::Device> (*make)();
+};
+const DeviceCase kDevices[] = {
+    {"cpu", [] { return device::MakeCpuDevice(); }},
+    {"late", []() -> std::unique_ptr<device::Device> { return device::MakeLateDevice(); }},
+};
+std::string NameOf(const testing::TestParamInfo<DeviceCase>& info) { return info.param.name; }
+
+// A shard on a device, the gradient that is put into it, and an optimizer.
+class OptimizerTest : public testing::TestWithParam<DeviceCase> {
  protected:
   void Make(const OptimizerOptions& options, int64_t elements, Runs runs) {
     auto optimizer = Optimizer::Create(*device_, options, elements, std::move(runs));
@@ -80,7 +91,7 @@ class OptimizerTest : public testing::Test {
     return scalars;
   }
 
-  std::unique_ptr<device::Device> device_ = device::MakeCpuDevice();
+  std::unique_ptr<device::Device> device_ = GetParam().make();
   std::unique_ptr<device::Stream> stream_ = device_->MakeStream(device::StreamKind::kCompute);
   std::unique_ptr<Optimizer> optimizer_;
   Buffer weights_, gradients_, sum_, scalars_;
@@ -129,38 +140,42 @@ OptimizerOptions Golden(Kind kind, double momentum = 0, bool nesterov = false) {
   return options;
 }
 
-class OptimizerReferenceTest : public OptimizerTest, public testing::WithParamInterface<OptimizerOptions> {};
-
-TEST_P(OptimizerReferenceTest, TwentyClippedStepsFollowTheRuleInDoublePrecision) {
-  const OptimizerOptions options = GetParam();
-  constexpr size_t kElements = 600;
-  Make(options, kElements, {{0, 205, 0}, {205, 195, 1}, {400, 200, 2}});
-  const std::vector<float> start = Normal(kElements, 1);
-  Write(weights_, start);
-  std::vector<Reference> reference(kElements);
-  for (size_t i = 0; i < kElements; ++i) reference[i].w = start[i];
-  for (int64_t t = 1; t <= 20; ++t) {
-    const std::vector<float> g = Normal(kElements, 100 + static_cast<unsigned>(t));
-    const StepScalars scalars = Step(g, /*scale=*/0.25, /*clip=*/5.5);
-    double squares = 0;
-    for (float x : g) squares += 0.0625 * x * x;
-    EXPECT_NEAR(scalars.norm, std::sqrt(squares), 1e-12);
-    EXPECT_EQ(scalars.learning_rate, LearningRate(options.schedule, t - 1));
-    const double factor = 0.25 * std::min(1.0, 5.5 / (std::sqrt(squares) + 1e-6));
-    for (size_t i = 0; i < kElements; ++i) {
-      reference[i].Step(options, options.groups[i < 205 ? 0 : i < 400 ? 1 : 2], factor * g[i], scalars.learning_rate, t);
+class OptimizerRulesTest : public OptimizerTest {
+ protected:
+  void ExpectTwentyStepsLikeTheReference(const OptimizerOptions& options) {
+    constexpr size_t kElements = 600;
+    Make(options, kElements, {{0, 205, 0}, {205, 195, 1}, {400, 200, 2}});
+    const std::vector<float> start = Normal(kElements, 1);
+    Write(weights_, start);
+    std::vector<Reference> reference(kElements);
+    for (size_t i = 0; i < kElements; ++i) reference[i].w = start[i];
+    for (int64_t t = 1; t <= 20; ++t) {
+      const std::vector<float> g = Normal(kElements, 100 + static_cast<unsigned>(t));
+      const StepScalars scalars = Step(g, /*scale=*/0.25, /*clip=*/5.5);
+      double squares = 0;
+      for (float x : g) squares += 0.0625 * x * x;
+      EXPECT_NEAR(scalars.norm, std::sqrt(squares), 1e-12);
+      EXPECT_EQ(scalars.learning_rate, LearningRate(options.schedule, t - 1));
+      const double factor = 0.25 * std::min(1.0, 5.5 / (std::sqrt(squares) + 1e-6));
+      for (size_t i = 0; i < kElements; ++i) {
+        reference[i].Step(options, options.groups[i < 205 ? 0 : i < 400 ? 1 : 2], factor * g[i], scalars.learning_rate, t);
+      }
     }
+    const std::vector<float> weights = Weights();
+    for (size_t i = 0; i < kElements; ++i) ASSERT_NEAR(weights[i], reference[i].w, 2e-6 * (1 + std::fabs(start[i]))) << i;
   }
-  const std::vector<float> weights = Weights();
-  for (size_t i = 0; i < kElements; ++i) ASSERT_NEAR(weights[i], reference[i].w, 2e-6 * (1 + std::fabs(start[i]))) << i;
+};
+
+TEST_P(OptimizerRulesTest, AdamWFollowsDoublePrecision) { ExpectTwentyStepsLikeTheReference(Golden(Kind::kAdamW)); }
+TEST_P(OptimizerRulesTest, AdamFollowsDoublePrecision) { ExpectTwentyStepsLikeTheReference(Golden(Kind::kAdam)); }
+TEST_P(OptimizerRulesTest, SgdFollowsDoublePrecision) { ExpectTwentyStepsLikeTheReference(Golden(Kind::kSgd)); }
+TEST_P(OptimizerRulesTest, MomentumFollowsDoublePrecision) { ExpectTwentyStepsLikeTheReference(Golden(Kind::kSgd, 0.9)); }
+TEST_P(OptimizerRulesTest, NesterovFollowsDoublePrecision) {
+  ExpectTwentyStepsLikeTheReference(Golden(Kind::kSgd, 0.9, true));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, OptimizerReferenceTest,
-                         testing::Values(Golden(Kind::kAdamW), Golden(Kind::kAdam), Golden(Kind::kSgd),
-                                         Golden(Kind::kSgd, 0.9), Golden(Kind::kSgd, 0.9, true)));
-
 // A table worked out by hand: lr 0.5, decay 0.5, gradient 1 and then 2.
-TEST_F(OptimizerTest, SgdWithMomentumStartsFromTheGradient) {
+TEST_P(OptimizerTest, SgdWithMomentumStartsFromTheGradient) {
   Make({.kind = Kind::kSgd, .momentum = 0.5, .schedule = {.learning_rate = 0.5}, .groups = {{.weight_decay = 0.5}}}, 1,
        {{0, 1, 0}});
   Write(weights_, {4});
@@ -171,7 +186,7 @@ TEST_F(OptimizerTest, SgdWithMomentumStartsFromTheGradient) {
   EXPECT_THAT(Weights(), ElementsAre(0.125f));
 }
 
-TEST_F(OptimizerTest, NesterovLooksAhead) {
+TEST_P(OptimizerTest, NesterovLooksAhead) {
   Make({.kind = Kind::kSgd, .momentum = 0.5, .nesterov = true, .schedule = {.learning_rate = 0.5}}, 1, {{0, 1, 0}});
   Write(weights_, {4});
   Step({1});  // buffer 1, step 1 + 0.5
@@ -180,7 +195,7 @@ TEST_F(OptimizerTest, NesterovLooksAhead) {
   EXPECT_THAT(Weights(), ElementsAre(1.625f));
 }
 
-TEST_F(OptimizerTest, FirstAdamStepMovesByTheRateInTheGradientsDirection) {
+TEST_P(OptimizerTest, FirstAdamStepMovesByTheRateInTheGradientsDirection) {
   Make({.kind = Kind::kAdamW, .schedule = {.learning_rate = 0.25}}, 3, {{0, 3, 0}});
   Write(weights_, {1, 1, 1});
   Step({1e-3f, -1e3f, 0});
@@ -190,21 +205,21 @@ TEST_F(OptimizerTest, FirstAdamStepMovesByTheRateInTheGradientsDirection) {
   EXPECT_EQ(w[2], 1);
 }
 
-TEST_F(OptimizerTest, DecoupledDecayActsWithoutAGradientAndOnItsGroupOnly) {
+TEST_P(OptimizerTest, DecoupledDecayActsWithoutAGradientAndOnItsGroupOnly) {
   Make({.schedule = {.learning_rate = 0.5}, .groups = {{.weight_decay = 0.5}, {}}}, 4, {{0, 2, 0}, {2, 2, 1}});
   Write(weights_, {4, -4, 4, -4});
   Step({0, 0, 0, 0});
   EXPECT_THAT(Weights(), ElementsAre(3, -3, 4, -4));
 }
 
-TEST_F(OptimizerTest, ATinyDecayIsNotRoundedAway) {
+TEST_P(OptimizerTest, ATinyDecayIsNotRoundedAway) {
   Make({.schedule = {.learning_rate = 3e-4}, .groups = {{.weight_decay = 1e-3}}}, 1, {{0, 1, 0}});
   Write(weights_, {1});
   for (int i = 0; i < 1000; ++i) Step({0});
   EXPECT_NEAR(Weights()[0], 1 - 3e-4, 6e-5);
 }
 
-TEST_F(OptimizerTest, ASkippedStepChangesNothingAndTheNextIsAsIfItHadNotBeen) {
+TEST_P(OptimizerTest, ASkippedStepChangesNothingAndTheNextIsAsIfItHadNotBeen) {
   const OptimizerOptions options = Golden(Kind::kAdamW);
   const std::vector<float> start = Normal(100, 1), g = Normal(100, 2);
   std::vector<float> bad = g;
@@ -227,7 +242,7 @@ TEST_F(OptimizerTest, ASkippedStepChangesNothingAndTheNextIsAsIfItHadNotBeen) {
   EXPECT_EQ(Weights(), after_skips);
 }
 
-TEST_F(OptimizerTest, AGivenRateOverridesTheSchedules) {
+TEST_P(OptimizerTest, AGivenRateOverridesTheSchedules) {
   Make({.kind = Kind::kSgd, .schedule = {.learning_rate = 0.5}}, 1, {{0, 1, 0}});
   Write(weights_, {1});
   Derive({1}, 1, 0, 0.25);
@@ -235,7 +250,7 @@ TEST_F(OptimizerTest, AGivenRateOverridesTheSchedules) {
   EXPECT_THAT(Weights(), ElementsAre(0.75f));
 }
 
-TEST_F(OptimizerTest, WhatNoRunCoversIsNeitherReadNorWritten) {
+TEST_P(OptimizerTest, WhatNoRunCoversIsNeitherReadNorWritten) {
   Make(Golden(Kind::kAdamW), 200, {{64, 10, 0}, {128, 3, 1}});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> w(200, nan), g(200, nan);
@@ -251,7 +266,7 @@ TEST_F(OptimizerTest, WhatNoRunCoversIsNeitherReadNorWritten) {
   }
 }
 
-TEST_F(OptimizerTest, ShardsAndSubRangesGiveTheBitsOfTheWhole) {
+TEST_P(OptimizerTest, ShardsAndSubRangesGiveTheBitsOfTheWhole) {
   const Runs runs = {{0, 70, 0}, {128, 300, 1}, {448, 100, 2}, {548, 52, 0}};
   const std::vector<float> start = Normal(600, 1), g = Normal(600, 2);
   Make(Golden(Kind::kAdamW), 600, runs);
@@ -269,7 +284,7 @@ TEST_F(OptimizerTest, ShardsAndSubRangesGiveTheBitsOfTheWhole) {
   }
 }
 
-TEST_F(OptimizerTest, StateIsFiledUnderMomentsByItsNames) {
+TEST_P(OptimizerTest, StateIsFiledUnderMomentsByItsNames) {
   Make({.kind = Kind::kAdamW}, 1000, {});
   ASSERT_EQ(optimizer_->state().size(), 2u);
   EXPECT_EQ(optimizer_->state()[0].name, "exp_avg");
@@ -286,7 +301,7 @@ TEST_F(OptimizerTest, StateIsFiledUnderMomentsByItsNames) {
   EXPECT_EQ(device_->ledger().now(Use::kMoments), 0);
 }
 
-TEST_F(OptimizerTest, AnEmptyShardSteps) {
+TEST_P(OptimizerTest, AnEmptyShardSteps) {
   Make({}, 0, {});
   EXPECT_EQ(Step({}).norm, 0);
 }
@@ -305,7 +320,7 @@ class OptimizerErrorsTest : public OptimizerTest {
   }
 };
 
-TEST_F(OptimizerErrorsTest, RunsOutsideTheirShardOrGroupsAreNamed) {
+TEST_P(OptimizerErrorsTest, RunsOutsideTheirShardOrGroupsAreNamed) {
   EXPECT_THAT(CreateError(10, {{0, 5, 0}, {4, 2, 0}}), HasSubstr("run 1 {first 4, count 2, group 0} begins before 5"));
   EXPECT_THAT(CreateError(10, {{-1, 5, 0}}), HasSubstr("run 0 {first -1"));
   EXPECT_THAT(CreateError(10, {{0, -5, 0}}), HasSubstr("count -5"));
@@ -317,7 +332,7 @@ TEST_F(OptimizerErrorsTest, RunsOutsideTheirShardOrGroupsAreNamed) {
   EXPECT_THAT(CreateError(10, {}, {.beta1 = 2}), HasSubstr("beta1 is 2"));
 }
 
-TEST_F(OptimizerErrorsTest, ArraysThatDoNotFitAreNamed) {
+TEST_P(OptimizerErrorsTest, ArraysThatDoNotFitAreNamed) {
   Make({}, 10, {{0, 10, 0}});
   const Array w = weights_.array(DType::kFloat32), g = gradients_.array(DType::kFloat32), s = scalars_.array(DType::kUint8);
   EXPECT_THAT(ApplyError({.weights = w, .gradients = g.Slice(0, 9), .scalars = s}),
@@ -329,6 +344,10 @@ TEST_F(OptimizerErrorsTest, ArraysThatDoNotFitAreNamed) {
   EXPECT_THAT(ApplyError({.first = 1, .weights = w, .gradients = g, .scalars = s}),
               HasSubstr("elements 1 to 11 of a shard of 10"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizerRulesTest, testing::ValuesIn(kDevices), NameOf);
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizerTest, testing::ValuesIn(kDevices), NameOf);
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizerErrorsTest, testing::ValuesIn(kDevices), NameOf);
 
 }  // namespace
 }  // namespace zeroshard::optim
