@@ -16,20 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "zeroshard/comm/communicator.h"
+#include "zeroshard/comm/schedules/run_schedule.h"
 #include "zeroshard/comm/transport.h"
 #include "zeroshard/device/device.h"
 
 namespace zeroshard::comm {
-
-// Which schedules a communicator uses. All ranks of a group use the same.
-enum class ScheduleChoice : uint8_t {
-  kBySize,   // Direct up to kMaxDirectRanks ranks, logarithmic above.
-  kDirect,   // Every peer's part read once.
-  kHalving,  // Recursive halving, ring all-gather, binomial reduce and broadcast.
-  kScatter,  // As kHalving, but broadcasts by scatter and all-gather.
-};
-
-inline constexpr int kMaxDirectRanks = 16;
 
 struct HostOptions {
   absl::Duration timeout = absl::Minutes(5);  // of each operation, from when its `after` events are done

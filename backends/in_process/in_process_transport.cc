@@ -1,0 +1,211 @@
+#include "zeroshard/backends/in_process/in_process_transport.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using comm::Channel;
+using comm::Deadline;
+using comm::Transfer;
+using Clock = Endpoint::Clock;
+
+// One of the well-mixed 64-bit numbers of a seed (splitmix64).
+uint64_t Mixed(uint64_t seed) {
+  seed += 0x9e3779b97f4a7c15;
+  seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
+  seed = (seed ^ (seed >> 27)) * 0x94d049bb133111eb;
+  return seed ^ (seed >> 31);
+}
+
+double UniformOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+class InProcessTransport final : public comm::Transport {
+ public:
+  InProcessTransport(std::shared_ptr<InProcessGroup> group, int rank)
+      : group_(std::move(group)), me_(group_->endpoint(rank)), random_(Mixed(group_->faults().seed ^ Mixed(static_cast<uint64_t>(rank)))) {}
+
+  ~InProcessTransport() override {
+    me_.Listen(nullptr);
+    me_.CloseMemory();
+    TakeBackAll();
+    me_.Leave();
+    group_->WakeAll();
+  }
+
+  int rank() const override { return me_.rank(); }
+  int world_size() const override { return group_->world_size(); }
+  std::string_view name() const override { return "in_process"; }
+
+  Transfer Send(int peer, Channel channel, const void* data, int64_t bytes) override {
+    const uint64_t id = Post(/*sends=*/true, peer, channel, const_cast<void*>(data), bytes);
+    Record& record = *records_[id - 1];
+    if (!MeetFate() || Lost()) {
+      record.other_bytes = bytes;
+      record.state.store(Record::kDone, std::memory_order_release);
+    } else {
+      group_->endpoint(peer).Put(record, Ripe());
+    }
+    return {id};
+  }
+
+  Transfer Receive(int peer, Channel channel, void* data, int64_t bytes) override {
+    const uint64_t id = Post(/*sends=*/false, peer, channel, data, bytes);
+    me_.Want(*records_[id - 1]);
+    return {id};
+  }
+
+  absl::Status Wait(Transfer transfer, Deadline deadline) override {
+    Record& record = *records_[transfer.id - 1];
+    if (absl::Status ended = me_.Await(record, group_->endpoint(record.peer), deadline); !ended.ok()) return ended;
+    const int64_t other = record.other_bytes;
+    record.state.store(Record::kFree, std::memory_order_relaxed);
+    free_.push_back(transfer.id);
+    if (other == record.bytes) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("rank ", record.sends ? rank() : record.peer, " sent ",
+                                                      record.sends ? record.bytes : other, " bytes and rank ",
+                                                      record.sends ? record.peer : rank(), " receives ",
+                                                      record.sends ? other : record.bytes));
+  }
+
+  void Cancel(const absl::Status& cause) override {
+    if (cancelled_.exchange(true)) return;
+    me_.Fail(cause);
+    me_.CloseMemory();
+    me_.Wake();
+    const absl::StatusCode code =
+        absl::IsFailedPrecondition(cause) ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable;
+    group_->TellAll(rank(), absl::Status(code, absl::StrCat("rank ", rank(), " gave up: ", cause.message())));
+  }
+
+  void Quiesce() override { TakeBackAll(); }
+
+  void OnPeerFailed(std::function<void(int, const absl::Status&)> failed) override { me_.Listen(std::move(failed)); }
+
+  bool maps_memory() const override { return group_->mapped(); }
+  uint64_t MapKey(const void* data, int64_t /*bytes*/) override {
+    return group_->mapped() ? reinterpret_cast<uint64_t>(data) : 0;
+  }
+  const void* MappedAddress(int /*peer*/, uint64_t key, int64_t /*bytes*/) override {
+    return reinterpret_cast<const void*>(key);
+  }
+  absl::Status BeginRead(int peer) override {
+    if (me_.failed()) return me_.failure();
+    if (group_->endpoint(peer).BeginRead()) return absl::OkStatus();
+    return me_.failed() ? me_.failure() : absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
+  }
+  void EndRead(int peer) override { group_->endpoint(peer).EndRead(); }
+
+  absl::StatusOr<std::unique_ptr<comm::Transport>> Split(const comm::SplitSpec& spec) override {
+    return MakeInProcessTransport(group_->Child(spec.id, {spec.members.begin(), spec.members.end()}), spec.rank);
+  }
+
+ private:
+  // A record's number, from 1.
+  uint64_t Post(bool sends, int peer, Channel channel, void* data, int64_t bytes) {
+    if (free_.empty()) {
+      records_.push_back(std::make_unique<Record>());
+      free_.reserve(records_.capacity());
+      free_.push_back(records_.size());
+    }
+    const uint64_t id = free_.back();
+    free_.pop_back();
+    Record& record = *records_[id - 1];
+    record.owner = &me_;
+    record.sends = sends;
+    record.peer = peer;
+    record.channel = channel;
+    record.data = data;
+    record.bytes = bytes;
+    record.state.store(Record::kPosted, std::memory_order_release);
+    return id;
+  }
+
+  void TakeBackAll() {
+    for (const std::unique_ptr<Record>& record : records_) {
+      if (record->state.load(std::memory_order_acquire) != Record::kPosted) continue;
+      (record->sends ? group_->endpoint(record->peer) : me_).TakeBack(*record);
+    }
+    me_.AwaitQuiet(records_);
+  }
+
+  // Whether this rank still sends.
+  bool MeetFate() {
+    const Faults& faults = group_->faults();
+    if (faults.victim != rank()) return true;
+    const int64_t number = sends_++;
+    if (number < faults.at_send) return true;
+    if (faults.fate == Fate::kFreeze) {
+      const bool forever = faults.freeze_for == absl::InfiniteDuration();
+      if (number == faults.at_send) {
+        me_.StandStill(forever ? Clock::now() + std::chrono::hours(24)
+                               : Clock::now() + absl::ToChronoNanoseconds(faults.freeze_for));
+      }
+      return true;
+    }
+    if (number == faults.at_send) {
+      me_.Fail(absl::UnavailableError(absl::StrCat("rank ", rank(), " was killed by fault injection")));
+      group_->TellAll(rank(), absl::UnavailableError(absl::StrCat("rank ", rank(), " died (fault injection)")));
+    }
+    return false;
+  }
+
+  bool Lost() {
+    const double loss = group_->faults().loss;
+    return loss > 0 && UniformOf(random_ = Mixed(random_)) < loss;
+  }
+
+  Clock::time_point Ripe() {
+    const absl::Duration most = group_->faults().max_delay;
+    if (most <= absl::ZeroDuration()) return Clock::time_point::min();
+    return Clock::now() + absl::ToChronoNanoseconds(most * UniformOf(random_ = Mixed(random_)));
+  }
+
+  const std::shared_ptr<InProcessGroup> group_;
+  Endpoint& me_;
+  std::vector<std::unique_ptr<Record>> records_;
+  std::vector<uint64_t> free_;
+  std::atomic<bool> cancelled_{false};
+  int64_t sends_ = 0;  // of a victim
+  uint64_t random_;
+};
+
+}  // namespace
+
+InProcessGroup::InProcessGroup(int world_size, bool mapped, const Faults& faults) : mapped_(mapped), faults_(faults) {
+  for (int r = 0; r < world_size; ++r) endpoints_.push_back(std::make_unique<Endpoint>(r));
+}
+
+std::shared_ptr<InProcessGroup> InProcessGroup::Child(uint64_t id, const std::vector<int>& members) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto key = std::make_pair(id, members);
+  Birth& birth = births_[key];
+  if (birth.group == nullptr) {
+    Faults faults = faults_;
+    faults.victim = -1;
+    birth.group = std::make_shared<InProcessGroup>(static_cast<int>(members.size()), mapped_, faults);
+  }
+  std::shared_ptr<InProcessGroup> group = birth.group;
+  if (++birth.joined == members.size()) births_.erase(key);
+  return group;
+}
+
+void InProcessGroup::TellAll(int rank, const absl::Status& why) {
+  for (const std::unique_ptr<Endpoint>& endpoint : endpoints_) {
+    if (endpoint->rank() != rank && endpoint->Fail(why)) endpoint->Tell(rank, why);
+  }
+}
+
+void InProcessGroup::WakeAll() {
+  for (const std::unique_ptr<Endpoint>& endpoint : endpoints_) endpoint->Wake();
+}
+
+std::unique_ptr<comm::Transport> MakeInProcessTransport(std::shared_ptr<InProcessGroup> group, int rank) {
+  return std::make_unique<InProcessTransport>(std::move(group), rank);
+}
+
+}  // namespace zeroshard::backends

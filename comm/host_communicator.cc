@@ -1,0 +1,219 @@
+#include "zeroshard/comm/host_communicator.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/comm/host_memory_view.h"
+#include "zeroshard/comm/schedules/exchange.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::comm {
+namespace {
+
+// What every schedule needs of scratch at the least, for each rank: halving moves a few elements of every part, three times.
+constexpr int64_t kLeastScratchPerRank = 3 * 8 * 16;
+
+// Adopted memory of a transport; credits the ledger.
+class MappedOwner final : public device::Buffer::Owner {
+ public:
+  MappedOwner(device::MemoryLedger& ledger, device::Use use, int64_t bytes, std::unique_ptr<MappedMemory> memory)
+      : ledger_(ledger), use_(use), bytes_(bytes), memory_(std::move(memory)) {
+    ledger_.Charge(use_, bytes_);
+  }
+  ~MappedOwner() override { ledger_.Credit(use_, bytes_); }
+
+ private:
+  device::MemoryLedger& ledger_;
+  device::Use use_;
+  int64_t bytes_;
+  std::unique_ptr<MappedMemory> memory_;
+};
+
+class HostCommunicator final : public Communicator {
+ public:
+  HostCommunicator(device::Device& device, std::unique_ptr<Transport> transport, const HostOptions& options,
+                   std::unique_ptr<device::Stream> stream, HostMemoryView view, device::Buffer scratch)
+      : Communicator(device, transport->rank(), transport->world_size()),
+        transport_(std::move(transport)),
+        options_(options),
+        schedules_(Resolve(options.schedules, world_size())),
+        stream_(std::move(stream)),
+        view_(std::move(view)),
+        scratch_(std::move(scratch)),
+        exchange_(*transport_, wire(),
+                  {static_cast<std::byte*>(device.HostPointer(scratch_)), static_cast<size_t>(scratch_.bytes())},
+                  PeersOf(rank(), world_size(), schedules_)) {
+    transport_->OnPeerFailed([this](int /*rank*/, const absl::Status& why) { Fail(why); });
+    if (world_size() > 1) thread_ = std::thread([this] { RunQueue(); });
+  }
+
+  ~HostCommunicator() override {
+    bool in_flight = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+      held_back_ = 0;
+      in_flight = queued_ > 0 || running_;
+    }
+    if (in_flight) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    transport_.reset();  // Its callback ends here, before what it uses.
+  }
+
+ private:
+  void DoStart(Operation& operation) override {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const bool idle = queued_ == 0 && !running_;
+      queue_[(first_ + queued_++) % queue_.size()] = &operation;
+      held_back_ = operation.wait_at_once && idle ? operation.ticket : 0;
+      if (held_back_ != 0) return;
+    }
+    wake_.notify_one();
+  }
+
+  void DoHurry(uint64_t ticket, bool run_here) override {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (held_back_ != ticket || ticket == 0) return;
+      held_back_ = 0;
+      if (run_here) {
+        RunFirst(lock);
+        if (queued_ == 0) return;
+      }
+    }
+    wake_.notify_one();
+  }
+
+  void DoAbort(const absl::Status& cause) override { transport_->Cancel(cause); }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(std::span<const int> members, int rank, uint64_t id) override {
+    ZS_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                        transport_->Split({.members = members, .rank = rank, .id = id, .timeout = options_.timeout}));
+    return MakeHostCommunicator(device(), std::move(transport), options_);
+  }
+
+  absl::StatusOr<device::Buffer> DoAllocate(int64_t bytes, device::Use use, std::string_view what) override {
+    ZS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, transport_->Allocate(bytes));
+    if (memory == nullptr) return device().Allocate(bytes, use, what);
+    ZS_ASSIGN_OR_RETURN(const device::Array array, device().Adopt(memory->data(), bytes));
+    return device::Buffer(array.address(), bytes, std::make_unique<MappedOwner>(device().ledger(), use, bytes, std::move(memory)));
+  }
+
+  void RunQueue() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return stop_ || (queued_ > 0 && !running_ && held_back_ == 0); });
+      if (queued_ > 0 && !running_) {
+        RunFirst(lock);
+      } else if (stop_) {
+        return;
+      }
+    }
+  }
+
+  // Runs the queue's first operation, without the lock.
+  void RunFirst(std::unique_lock<std::mutex>& lock) {
+    Operation& operation = *queue_[first_];
+    running_ = true;
+    lock.unlock();
+    const absl::Status ended = Run(operation);
+    lock.lock();
+    first_ = (first_ + 1) % queue_.size();
+    --queued_;
+    running_ = false;
+    lock.unlock();
+    Finish(operation, ended);  // The last that is done with it: its slot may be taken over.
+    lock.lock();
+  }
+
+  absl::Status Run(Operation& operation) {
+    for (const device::Event* event : operation.after) {
+      if (event != nullptr) stream_->Wait(*event);
+    }
+    // Staged: the deadline begins when the inputs are there, as it does where Wait above held this thread.
+    stream_->Synchronize();
+    absl::Status ended = status();
+    if (ended.ok()) ended = Carry(operation);
+    if (!ended.ok()) {
+      Fail(Explain(operation, ended));
+      transport_->Cancel(status());
+      transport_->Quiesce();
+    }
+    stream_->Record(*operation.end);
+    return ended.ok() ? ended : status();
+  }
+
+  absl::Status Carry(const Operation& operation) {
+    ZS_RETURN_IF_ERROR(view_.Bind(operation));
+    exchange_.Begin(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(options_.timeout), operation.traffic);
+    OperationHeader header = MakeHeader(operation, rank(), world_size());
+    header.staged_bytes = view_.staged_bytes();
+    header.schedules = static_cast<uint8_t>(schedules_);
+    ZS_RETURN_IF_ERROR(exchange_.Agree(header, view_.call()));
+    if (options_.poison_outputs) view_.PoisonOutputs();
+    return view_.Run([this](const HostCall& call) { return RunSchedule(exchange_, call, schedules_); });
+  }
+
+  absl::Status Explain(const Operation& operation, const absl::Status& status) const {
+    if (!this->status().ok()) return status;  // Not the first.
+    const int64_t bytes = operation.count * SizeOf(operation.in_dtype);
+    return absl::Status(status.code(), absl::StrCat("rank ", rank(), ", ", Describe(operation), ", ", bytes, " bytes, over ",
+                                                    std::string(transport_->name()), ": ", status.message()));
+  }
+
+  std::unique_ptr<Transport> transport_;
+  const HostOptions options_;
+  const ScheduleChoice schedules_;
+  std::unique_ptr<device::Stream> stream_;
+  HostMemoryView view_;
+  device::Buffer scratch_;
+  Exchange exchange_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::array<Operation*, kRing> queue_ = {};  // oldest at first_
+  size_t first_ = 0;
+  size_t queued_ = 0;           // with the one that runs
+  uint64_t held_back_ = 0;      // the ticket of the only operation, until its caller waits for it; 0: none
+  bool running_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+absl::Status CheckOptions(const HostOptions& options) {
+  if (options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat("timeout ", absl::FormatDuration(options.timeout), "; it is more than 0"));
+  }
+  if (options.scratch_bytes < 0 || options.staging_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("scratch of ", options.scratch_bytes, " and staging of ", options.staging_bytes,
+                                                   " bytes; neither is less than 0"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Device& device, std::unique_ptr<Transport> transport,
+                                                                   const HostOptions& options) {
+  ZS_RETURN_IF_ERROR(CheckOptions(options));
+  const int world_size = transport->world_size();
+  std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCommunication);
+  ZS_ASSIGN_OR_RETURN(HostMemoryView view,
+                      HostMemoryView::Create(device, *stream, transport->rank(), world_size, options.staging_bytes));
+  const int64_t scratch_bytes = world_size == 1 ? 0 : std::max(options.scratch_bytes, kLeastScratchPerRank * world_size);
+  ZS_ASSIGN_OR_RETURN(device::Buffer scratch,
+                      device.AllocateHost(scratch_bytes, device::Use::kCommunication, "scratch of collectives"));
+  return std::make_unique<HostCommunicator>(device, std::move(transport), options, std::move(stream), std::move(view),
+                                            std::move(scratch));
+}
+
+}  // namespace zeroshard::comm

@@ -1,0 +1,161 @@
+#include "zeroshard/comm/schedules/exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::comm {
+namespace {
+
+// Of one message of Swap: large enough that its fixed cost is small, small enough that the window stays in a core's cache.
+constexpr int64_t kSwapBytes = int64_t{256} << 10;
+constexpr int kSwapDepth = 4;
+
+constexpr std::byte kToken{1};
+
+}  // namespace
+
+Exchange::Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte> scratch, std::vector<int> peers)
+    : transport_(transport),
+      ledger_(ledger),
+      scratch_(scratch),
+      peers_(std::move(peers)),
+      rank_(transport.rank()),
+      world_size_(transport.world_size()),
+      told_(peers_.size()),
+      place_(static_cast<size_t>(world_size_), -1),
+      transfers_(static_cast<size_t>(world_size_) * kTransfersPerPeer),
+      parts_(static_cast<size_t>(world_size_)) {
+  for (size_t i = 0; i < peers_.size(); ++i) place_[static_cast<size_t>(peers_[i])] = static_cast<int>(i);
+}
+
+void Exchange::Begin(Deadline deadline, Traffic traffic) {
+  deadline_ = deadline;
+  traffic_ = traffic;
+  mapped_ = false;
+  listed_ = false;
+}
+
+absl::Status Exchange::Agree(OperationHeader& mine, const HostCall& call) {
+  mine.mapped = meets_all() && mine.staged_bytes == 0 && MapKeys(mine, call) ? 1 : 0;
+  ZS_RETURN_IF_ERROR(SwapHeaders(mine));
+  mapped_ = mine.mapped != 0;
+  for (const Told& told : told_) mapped_ = mapped_ && told.header.mapped != 0;
+  listed_ = mapped_ && call.segments.size() > 1;
+  return listed_ ? SwapKeys() : absl::OkStatus();
+}
+
+bool Exchange::MapKeys(OperationHeader& mine, const HostCall& call) {
+  if (!transport_.maps_memory()) return false;
+  const bool reads = call.kind != OpKind::kBroadcast || call.root == rank_;
+  const int64_t ranks = call.kind == OpKind::kReduceScatter ? world_size_ : 1;
+  my_keys_.clear();
+  for (const HostSegment& segment : call.segments) {
+    const int64_t in_bytes = ((ranks - 1) * segment.stride + segment.count) * call.in_size();
+    my_keys_.push_back(reads ? transport_.MapKey(segment.in, in_bytes) : 1);
+    my_keys_.push_back(call.kind == OpKind::kAllReduce ? transport_.MapKey(segment.out, segment.count * call.out_size()) : 1);
+    if (my_keys_.back() == 0 || my_keys_[my_keys_.size() - 2] == 0) return false;
+  }
+  if (my_keys_.empty()) return false;
+  mine.in_key = my_keys_[0];
+  mine.out_key = my_keys_[1];
+  return true;
+}
+
+absl::Status Exchange::SwapHeaders(const OperationHeader& mine) {
+  const size_t n = peers_.size();
+  const std::span<Transfer> in = transfers().subspan(0, n);
+  const std::span<Transfer> out = transfers().subspan(n, n);
+  for (size_t i = 0; i < n; ++i) in[i] = transport_.Receive(peers_[i], Channel::kControl, &told_[i].header, sizeof(mine));
+  for (size_t i = 0; i < n; ++i) out[i] = SendControl(peers_[i], &mine, sizeof(mine));
+  for (size_t i = 0; i < n; ++i) {
+    ZS_RETURN_IF_ERROR(Wait(std::exchange(in[i], {})));
+    const absl::Status agreed = CheckAgreement(mine, told_[i].header, peers_[i]);
+    if (agreed.ok()) continue;
+    ZS_RETURN_IF_ERROR(Wait(std::exchange(out[i], {})));  // The other side is told by this rank's own header.
+    return agreed;
+  }
+  return WaitAll(out);
+}
+
+absl::Status Exchange::SwapKeys() {
+  const size_t n = peers_.size();
+  const int64_t bytes = static_cast<int64_t>(my_keys_.size() * sizeof(uint64_t));
+  const std::span<Transfer> in = transfers().subspan(0, n);
+  const std::span<Transfer> out = transfers().subspan(n, n);
+  for (size_t i = 0; i < n; ++i) {
+    told_[i].keys.resize(my_keys_.size());
+    in[i] = transport_.Receive(peers_[i], Channel::kControl, told_[i].keys.data(), bytes);
+  }
+  for (size_t i = 0; i < n; ++i) out[i] = SendControl(peers_[i], my_keys_.data(), bytes);
+  ZS_RETURN_IF_ERROR(WaitAll(in));
+  return WaitAll(out);
+}
+
+Transfer Exchange::SendControl(int peer, const void* data, int64_t bytes) {
+  ledger_.Add(Traffic::kControl, bytes);
+  return transport_.Send(peer, Channel::kControl, data, bytes);
+}
+
+Transfer Exchange::Send(int peer, const void* data, int64_t bytes) {
+  ledger_.Add(traffic_, bytes);
+  return transport_.Send(peer, Channel::kData, data, bytes);
+}
+
+Transfer Exchange::Receive(int peer, void* data, int64_t bytes) {
+  return transport_.Receive(peer, Channel::kData, data, bytes);
+}
+
+absl::Status Exchange::Wait(Transfer transfer) { return transport_.Wait(transfer, deadline_); }
+
+absl::Status Exchange::WaitAll(std::span<Transfer> transfers) {
+  for (Transfer& transfer : transfers) {
+    if (transfer.id != 0) ZS_RETURN_IF_ERROR(Wait(std::exchange(transfer, {})));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Exchange::Swap(int to, const void* out, int64_t out_bytes, int from, void* in, int64_t in_bytes) {
+  Transfer sends[kSwapDepth] = {};
+  Transfer receives[kSwapDepth] = {};
+  const int64_t pieces = (std::max(out_bytes, in_bytes) + kSwapBytes - 1) / kSwapBytes;
+  for (int64_t i = 0; i < pieces + kSwapDepth; ++i) {
+    const size_t slot = static_cast<size_t>(i % kSwapDepth);
+    ZS_RETURN_IF_ERROR(WaitAll({&receives[slot], 1}));
+    ZS_RETURN_IF_ERROR(WaitAll({&sends[slot], 1}));
+    const int64_t at = i * kSwapBytes;
+    if (at < in_bytes) receives[slot] = Receive(from, static_cast<std::byte*>(in) + at, std::min(kSwapBytes, in_bytes - at));
+    if (at < out_bytes) sends[slot] = Send(to, static_cast<const std::byte*>(out) + at, std::min(kSwapBytes, out_bytes - at));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Exchange::SwapTokens(std::span<const int> to, std::span<const int> from) {
+  const std::span<Transfer> in = transfers().subspan(0, from.size());
+  const std::span<Transfer> out = transfers().subspan(from.size(), to.size());
+  const std::span<std::byte> words = scratch_.subspan(0, from.size());
+  for (size_t i = 0; i < from.size(); ++i) in[i] = transport_.Receive(from[i], Channel::kControl, &words[i], 1);
+  for (size_t i = 0; i < to.size(); ++i) out[i] = SendControl(to[i], &kToken, 1);
+  ZS_RETURN_IF_ERROR(WaitAll(in));
+  return WaitAll(out);
+}
+
+absl::StatusOr<const std::byte*> Exchange::Mapped(int peer, size_t segment, int side, int64_t bytes) {
+  const Told& told = told_[static_cast<size_t>(place_[static_cast<size_t>(peer)])];
+  const uint64_t key = listed_     ? told.keys[2 * segment + static_cast<size_t>(side)]
+                       : side == 0 ? told.header.in_key
+                                   : told.header.out_key;
+  const void* address = transport_.MappedAddress(peer, key, bytes);
+  if (address != nullptr) return static_cast<const std::byte*>(address);
+  return absl::InternalError(absl::StrCat("rank ", peer, " said that its memory is mapped, but key ", key, " with ", bytes,
+                                          " bytes is none of it"));
+}
+
+absl::StatusOr<const std::byte*> Exchange::PeerIn(int peer, size_t segment, int64_t bytes) { return Mapped(peer, segment, 0, bytes); }
+absl::StatusOr<const std::byte*> Exchange::PeerOut(int peer, size_t segment, int64_t bytes) {
+  return Mapped(peer, segment, 1, bytes);
+}
+
+}  // namespace zeroshard::comm
