@@ -1,0 +1,73 @@
+#include "zeroshard/trainer/memory_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "zeroshard/zero/formulas.h"
+
+namespace zeroshard::trainer {
+namespace {
+
+constexpr int kStages = 4;
+using Column = std::array<int64_t, device::kUses>;
+
+Column Held(const std::vector<RankReport>& reports) {
+  Column most = {};
+  for (const RankReport& report : reports) {
+    for (size_t u = 0; u < most.size(); ++u) most[u] = std::max(most[u], report.ledger[u].now);
+  }
+  return most;
+}
+
+Column Predicted(const zero::Layout& layout, zero::EngineOptions options, int stage, Column column) {
+  options.stage = stage;
+  const auto at = [](device::Use use) { return static_cast<size_t>(use); };
+  for (const device::Use use : {device::Use::kParameters, device::Use::kGradients, device::Use::kMasterWeights,
+                                device::Use::kMoments, device::Use::kCommunication}) {
+    column[at(use)] = 0;
+  }
+  for (int rank = 0; rank < layout.world_size(); ++rank) {
+    const zero::MemoryBytes bytes = zero::PredictMemory(layout, options, rank);
+    const auto most = [&](device::Use use, int64_t value) { column[at(use)] = std::max(column[at(use)], value); };
+    most(device::Use::kParameters, bytes.parameters);
+    most(device::Use::kGradients, bytes.gradients);
+    most(device::Use::kMasterWeights, bytes.master_weights);
+    most(device::Use::kMoments, bytes.moments);
+    most(device::Use::kCommunication, bytes.communication);
+  }
+  return column;
+}
+
+std::string Row(const std::string& name, const std::array<int64_t, kStages + 1>& bytes) {
+  std::string row = absl::StrFormat("%-22s", name);
+  for (const int64_t b : bytes) absl::StrAppendFormat(&row, "%10.2f", static_cast<double>(b) / 1e6);
+  return row + "\n";
+}
+
+}  // namespace
+
+std::string MemoryTable(const zero::Layout& layout, const zero::EngineOptions& options,
+                        const std::vector<RankReport>& reports) {
+  std::array<Column, kStages + 1> columns;
+  columns[0] = Held(reports);
+  std::string table = absl::StrFormat("%-22s%10s", "MB of a rank", "held");
+  for (int stage = 0; stage < kStages; ++stage) {
+    columns[static_cast<size_t>(stage) + 1] = Predicted(layout, options, stage, columns[0]);
+    absl::StrAppendFormat(&table, "%10s", absl::StrCat(stage == options.stage ? "*" : "", "stage ", stage));
+  }
+  table += "\n";
+  std::array<int64_t, kStages + 1> total = {};
+  for (size_t u = 0; u < columns[0].size(); ++u) {
+    std::array<int64_t, kStages + 1> bytes;
+    for (size_t c = 0; c < bytes.size(); ++c) total[c] += bytes[c] = columns[c][u];
+    std::string name(device::Name(static_cast<device::Use>(u)));
+    std::replace(name.begin(), name.end(), '_', ' ');
+    table += Row(name, bytes);
+  }
+  return table + Row("total", total);
+}
+
+}  // namespace zeroshard::trainer

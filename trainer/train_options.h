@@ -1,0 +1,34 @@
+// What a whole training run is asked to do; the same on every rank but for what only rank 0 has a use for.
+//
+// Example:
+//   TrainOptions options{.run = run_options, .steps = 600, .sample_tokens = 200, .metrics_path = "run.jsonl"};
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "zeroshard/trainer/progress.h"
+#include "zeroshard/trainer/training_run.h"
+
+namespace zeroshard::trainer {
+
+struct TrainOptions {
+  RunOptions run;
+  int64_t steps = 0;
+  int64_t sample_tokens = 0;      // printed at the end
+  std::string metrics_path = {};  // JSON Lines; empty: none
+  std::string summary_path = {};  // JSON; empty: none
+  std::string backend = {};       // for the summary
+  ProgressStyle progress = ProgressStyle::kPlain;
+  // Whether ranks share this process, so that its memory is not one rank's.
+  bool shares_process = false;
+  // Set from outside (a signal) to end the run after the step under way, on all ranks. May be null.
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(std::string_view)> print = {};  // results: whole lines
+  std::function<void(std::string_view)> note = {};   // remarks for people: one line without its end
+};
+
+}  // namespace zeroshard::trainer

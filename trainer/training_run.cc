@@ -1,0 +1,180 @@
+#include "zeroshard/trainer/training_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::trainer {
+namespace {
+
+using comm::ReduceOp;
+using comm::Traffic;
+using device::DType;
+
+// Added as the ranks are, neighbours first: the result does not depend on how many of the micro-batches were ranks.
+double TreeSum(std::vector<double>& values, size_t count) {
+  for (; count > 1; count = (count + 1) / 2) {
+    for (size_t i = 0; i < count / 2; ++i) values[i] = values[2 * i] + values[2 * i + 1];
+    if (count % 2 == 1) values[count / 2] = values[count - 1];
+  }
+  return values[0];
+}
+
+int64_t LargestParameter(const std::vector<model::UnitSpec>& units) {
+  int64_t most = 0;
+  for (const model::UnitSpec& unit : units) {
+    for (const model::ParameterSpec& parameter : unit.parameters) most = std::max(most, model::Elements(parameter));
+  }
+  return most;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(comm::Communicator& communicator, RunOptions options)
+    : communicator_(communicator), options_(std::move(options)) {}
+
+TrainingRun::~TrainingRun() = default;
+
+absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communicator& communicator, RunOptions options) {
+  std::unique_ptr<TrainingRun> run(new TrainingRun(communicator, std::move(options)));
+  ZS_RETURN_IF_ERROR(run->Prepare());
+  return run;
+}
+
+absl::Status TrainingRun::Prepare() {
+  shape_ = {.rows = options_.rows,
+            .context = options_.model.context,
+            .accumulation = options_.engine.accumulation,
+            .world_size = communicator_.world_size()};
+  if (shape_.rows < 1)
+    return absl::InvalidArgumentError(absl::StrCat("rows = ", shape_.rows, ": a micro-batch has at least 1"));
+  options_.model.batch = shape_.MostRows();
+  options_.engine.average = false;
+  options_.engine.gradient_scale = shape_.EngineScale();
+  ZS_ASSIGN_OR_RETURN(units_, model::GptUnits(options_.model));
+  ZS_ASSIGN_OR_RETURN(engine_, zero::Engine::Create(communicator_, units_, options_.engine));
+  ZS_ASSIGN_OR_RETURN(gpt_, model::Gpt::Create(communicator_.device(), options_.model));
+  ZS_ASSIGN_OR_RETURN(DataSet data, DataSet::Open(options_.data, {shape_.context, options_.seed, options_.order}));
+  data_ = std::make_unique<DataSet>(std::move(data));
+
+  const auto tokens = static_cast<size_t>(shape_.Rows(communicator_.rank()) * shape_.context);
+  inputs_.resize(tokens);
+  targets_.resize(tokens);
+  device::Device& device = communicator_.device();
+  const int64_t bytes = (shape_.accumulation + 1) * device::SizeOf(DType::kFloat64);
+  ZS_ASSIGN_OR_RETURN(mine_, device.Allocate(bytes, device::Use::kData, "losses of this rank"));
+  ZS_ASSIGN_OR_RETURN(sums_, device.Allocate(bytes, device::Use::kData, "losses of all ranks"));
+  device.ledger().Predict(device::Use::kData, 2 * bytes);
+  losses_ready_ = device.MakeEvent();
+  host_mine_.resize(static_cast<size_t>(shape_.accumulation + 1));
+  host_sums_.resize(host_mine_.size());
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::ReadRows(int64_t micro_batch) {
+  const int rank = communicator_.rank();
+  const int64_t first = shape_.FirstSample(next_step_, micro_batch, rank);
+  const auto context = static_cast<size_t>(shape_.context);
+  for (int64_t row = 0; row < shape_.Rows(rank); ++row) {
+    const size_t at = static_cast<size_t>(row) * context;
+    ZS_RETURN_IF_ERROR(
+        data_->Read(first + row, std::span(inputs_).subspan(at, context), std::span(targets_).subspan(at, context)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::RunMicroBatch(int64_t micro_batch) {
+  device::Stream& stream = engine_->compute();
+  const int units = static_cast<int>(units_.size());
+  ZS_RETURN_IF_ERROR(ReadRows(micro_batch));
+  ZS_RETURN_IF_ERROR(gpt_->BeginMicroBatch(stream, {.inputs = inputs_,
+                                                    .targets = targets_,
+                                                    .rows = shape_.Rows(communicator_.rank()),
+                                                    .gradient_scale = shape_.GradientScale()}));
+  for (int u = 0; u < units; ++u) {
+    ZS_RETURN_IF_ERROR(engine_->Unshard(u, zero::Pass::kForward));
+    ZS_ASSIGN_OR_RETURN(const auto parameters, engine_->parameters(u));
+    ZS_RETURN_IF_ERROR(gpt_->Forward(stream, u, parameters));
+    ZS_RETURN_IF_ERROR(engine_->Reshard(u));
+  }
+  for (int u = units - 1; u >= 0; --u) {
+    ZS_RETURN_IF_ERROR(engine_->Unshard(u, zero::Pass::kBackward));
+    ZS_ASSIGN_OR_RETURN(const auto parameters, engine_->parameters(u));
+    ZS_ASSIGN_OR_RETURN(const auto gradients, engine_->gradients(u));
+    ZS_RETURN_IF_ERROR(gpt_->Backward(stream, u, parameters, gradients));
+    ZS_RETURN_IF_ERROR(engine_->GradientsReady(u));
+    ZS_RETURN_IF_ERROR(engine_->Reshard(u));
+  }
+  communicator_.device().elementwise().Copy(stream, gpt_->loss_sum(), mine_.array(DType::kFloat64).Slice(micro_batch, 1));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::ExchangeLosses(bool stop) {
+  device::Stream& stream = engine_->compute();
+  device::Device& device = communicator_.device();
+  const device::Array mine = mine_.array(DType::kFloat64);
+  const device::Array sums = sums_.array(DType::kFloat64);
+  host_stop_ = stop ? 1 : 0;
+  device.CopyFromHost(stream, &host_stop_, mine.Slice(shape_.accumulation, 1));
+  stream.Record(*losses_ready_);
+  comm::Work work = communicator_.AllReduce(
+      mine, sums, ReduceOp::kSum,
+      {.after = {losses_ready_.get()}, .wait_at_once = true, .traffic = Traffic::kControl, .label = "loss"});
+  ZS_RETURN_IF_ERROR(work.Wait());
+  device.CopyToHost(stream, sums, host_sums_.data());
+  device.CopyToHost(stream, mine, host_mine_.data());
+  stream.Synchronize();
+  return device.status();
+}
+
+absl::StatusOr<StepReport> TrainingRun::Step(bool stop) {
+  StepReport report;
+  report.step = next_step_;
+  for (int64_t a = 0; a < shape_.accumulation; ++a) ZS_RETURN_IF_ERROR(RunMicroBatch(a));
+  ZS_RETURN_IF_ERROR(engine_->Step());
+  ZS_RETURN_IF_ERROR(ExchangeLosses(stop));
+  ZS_ASSIGN_OR_RETURN(report.result, engine_->Result());
+  report.stop = host_sums_.back() != 0;
+  report.loss = TreeSum(host_sums_, static_cast<size_t>(shape_.accumulation)) / static_cast<double>(shape_.TokensPerStep());
+  bits_.AddLoss(report.loss);
+  ++next_step_;
+  return report;
+}
+
+absl::StatusOr<std::vector<double>> TrainingRun::LossByRank() {
+  device::Device& device = communicator_.device();
+  const int64_t world_size = communicator_.world_size();
+  std::vector<double> mine = host_mine_;
+  const double loss = TreeSum(mine, static_cast<size_t>(shape_.accumulation)) / static_cast<double>(shape_.TokensPerStep());
+  ZS_ASSIGN_OR_RETURN(const device::Buffer one, device.Allocate(8, device::Use::kData, "loss of this rank"));
+  ZS_ASSIGN_OR_RETURN(const device::Buffer all, device.Allocate(8 * world_size, device::Use::kData, "loss of each rank"));
+  device::Stream& stream = engine_->compute();
+  device.CopyFromHost(stream, &loss, one.array(DType::kFloat64));
+  stream.Synchronize();
+  ZS_RETURN_IF_ERROR(communicator_
+                         .AllGather(one.array(DType::kFloat64), all.array(DType::kFloat64),
+                                    {.wait_at_once = true, .traffic = Traffic::kControl, .label = "loss by rank"})
+                         .Wait());
+  std::vector<double> losses(static_cast<size_t>(world_size));
+  device.CopyToHost(stream, all.array(DType::kFloat64), losses.data());
+  stream.Synchronize();
+  return losses;
+}
+
+absl::StatusOr<std::string> TrainingRun::Bits() {
+  BitsHash bits = bits_;
+  std::vector<float> values(static_cast<size_t>(LargestParameter(units_)));
+  for (const model::UnitSpec& unit : units_) {
+    for (const model::ParameterSpec& parameter : unit.parameters) {
+      if (!parameter.tied_to.empty()) continue;
+      const std::span<float> full = std::span(values).first(static_cast<size_t>(model::Elements(parameter)));
+      ZS_RETURN_IF_ERROR(engine_->ReadParameter(parameter.name, full));
+      bits.AddWeights(full);
+    }
+  }
+  return bits.Hex();
+}
+
+}  // namespace zeroshard::trainer

@@ -1,0 +1,103 @@
+// A training run on one rank: engine, model and data put together, and stepped.
+//
+// The communicator is handed in; which backend carries it is not known here. One host thread drives a run; every method but the
+// accessors is collective: all ranks make the same calls in the same order.
+//
+// Example:
+//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<TrainingRun> run, TrainingRun::Create(communicator, options));
+//   ZS_RETURN_IF_ERROR(InitializeWeights(run->engine(), run->units(), layers, seed, rank));
+//   for (int64_t step = 0; step < steps; ++step) {
+//     ZS_ASSIGN_OR_RETURN(StepReport report, run->Step(/*stop=*/false));
+//   }
+//   ZS_ASSIGN_OR_RETURN(std::string bits, run->Bits());
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/comm/communicator.h"
+#include "zeroshard/model/gpt.h"
+#include "zeroshard/trainer/batch_shape.h"
+#include "zeroshard/trainer/bits_hash.h"
+#include "zeroshard/trainer/data/data_set.h"
+#include "zeroshard/zero/engine.h"
+
+namespace zeroshard::trainer {
+
+struct RunOptions {
+  model::GptOptions model;     // `batch` is set by the run
+  zero::EngineOptions engine;  // `average` and `gradient_scale` are set by the run
+  int64_t rows = 0;            // of one micro-batch, all ranks together
+  uint64_t seed = 0;           // of the order of samples
+  SampleOrder::Mode order = SampleOrder::Mode::kShuffled;
+  PreparedData data;
+};
+
+struct StepReport {
+  int64_t step = 0;
+  double loss = 0;    // mean over all target tokens of the step, all ranks
+  bool stop = false;  // some rank wanted to stop: all of them know
+  zero::StepResult result;
+};
+
+class TrainingRun {
+ public:
+  // Collective. Plans and allocates everything. `communicator` outlives the run.
+  // Errors: those of Engine::Create, Gpt::Create, DataSet::Open.
+  static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(comm::Communicator& communicator, RunOptions options);
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  const RunOptions& options() const { return options_; }
+  const BatchShape& shape() const { return shape_; }
+  zero::Engine& engine() { return *engine_; }
+  const std::vector<model::UnitSpec>& units() const { return units_; }
+  comm::Communicator& communicator() { return communicator_; }
+
+  // Trains on the next `accumulation` micro-batches. From the third step on it allocates nothing. `stop` is this rank's wish to end
+  // the run; the step is done all the same. Errors: the communicator's and the engine's; kDataLoss for data that cannot be read.
+  absl::StatusOr<StepReport> Step(bool stop);
+
+  // Each rank's part of the last step's loss: the sum over its micro-batches, divided by the step's tokens. Collective.
+  absl::StatusOr<std::vector<double>> LossByRank();
+
+  // Drops the activations: what comes after the last step needs the memory more.
+  void ReleaseActivations() { gpt_.reset(); }
+
+  // 16 hex digits: see bits_hash.h. Holds one parameter at a time.
+  absl::StatusOr<std::string> Bits();
+
+ private:
+  TrainingRun(comm::Communicator& communicator, RunOptions options);
+  absl::Status Prepare();
+  absl::Status ReadRows(int64_t micro_batch);
+  absl::Status RunMicroBatch(int64_t micro_batch);
+  absl::Status ExchangeLosses(bool stop);
+
+  comm::Communicator& communicator_;
+  RunOptions options_;
+  BatchShape shape_;
+  std::vector<model::UnitSpec> units_;
+  std::unique_ptr<zero::Engine> engine_;
+  std::unique_ptr<model::Gpt> gpt_;
+  std::unique_ptr<DataSet> data_;
+  std::vector<int32_t> inputs_;   // [rows of this rank, context]
+  std::vector<int32_t> targets_;  // [rows of this rank, context]
+  // fp64 [accumulation + 1]: the loss of each micro-batch and the wish to stop; this rank's, and the sum over ranks.
+  device::Buffer mine_;
+  device::Buffer sums_;
+  std::unique_ptr<device::Event> losses_ready_;
+  std::vector<double> host_mine_;
+  std::vector<double> host_sums_;
+  double host_stop_ = 0;
+  int64_t next_step_ = 0;
+  BitsHash bits_;
+};
+
+}  // namespace zeroshard::trainer
