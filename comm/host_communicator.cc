@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/host_memory_view.h"
 #include "zeroshard/comm/schedules/exchange.h"
+#include "zeroshard/device/our_thread.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::comm {
@@ -51,7 +52,12 @@ class HostCommunicator final : public Communicator {
                   {static_cast<std::byte*>(device.HostPointer(scratch_)), static_cast<size_t>(scratch_.bytes())},
                   PeersOf(rank(), world_size(), schedules_)) {
     transport_->OnPeerFailed([this](int /*rank*/, const absl::Status& why) { Fail(why); });
-    if (world_size() > 1) thread_ = std::thread([this] { RunQueue(); });
+    if (world_size() > 1) {
+      thread_ = std::thread([this] {
+        device::OurThread::Begin(&this->device());
+        RunQueue();
+      });
+    }
   }
 
   ~HostCommunicator() override {
@@ -105,7 +111,8 @@ class HostCommunicator final : public Communicator {
     ZS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, transport_->Allocate(bytes));
     if (memory == nullptr) return device().Allocate(bytes, use, what);
     ZS_ASSIGN_OR_RETURN(const device::Array array, device().Adopt(memory->data(), bytes));
-    return device::Buffer(array.address(), bytes, std::make_unique<MappedOwner>(device().ledger(), use, bytes, std::move(memory)));
+    return device::Buffer(array.address(), bytes,
+                          std::make_unique<MappedOwner>(device().ledger(), use, bytes, std::move(memory)));
   }
 
   void RunQueue() {
@@ -182,8 +189,8 @@ class HostCommunicator final : public Communicator {
   std::condition_variable wake_;
   std::array<Operation*, kRing> queue_ = {};  // oldest at first_
   size_t first_ = 0;
-  size_t queued_ = 0;           // with the one that runs
-  uint64_t held_back_ = 0;      // the ticket of the only operation, until its caller waits for it; 0: none
+  size_t queued_ = 0;       // with the one that runs
+  uint64_t held_back_ = 0;  // the ticket of the only operation, until its caller waits for it; 0: none
   bool running_ = false;
   bool stop_ = false;
   std::thread thread_;
@@ -191,18 +198,20 @@ class HostCommunicator final : public Communicator {
 
 absl::Status CheckOptions(const HostOptions& options) {
   if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat("timeout ", absl::FormatDuration(options.timeout), "; it is more than 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout ", absl::FormatDuration(options.timeout), "; it is more than 0"));
   }
   if (options.scratch_bytes < 0 || options.staging_bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("scratch of ", options.scratch_bytes, " and staging of ", options.staging_bytes,
-                                                   " bytes; neither is less than 0"));
+    return absl::InvalidArgumentError(absl::StrCat("scratch of ", options.scratch_bytes, " and staging of ",
+                                                   options.staging_bytes, " bytes; neither is less than 0"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Device& device, std::unique_ptr<Transport> transport,
+absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Device& device,
+                                                                   std::unique_ptr<Transport> transport,
                                                                    const HostOptions& options) {
   ZS_RETURN_IF_ERROR(CheckOptions(options));
   const int world_size = transport->world_size();
