@@ -30,6 +30,8 @@ class SingleRank {
   Gpt& gpt() { return *gpt_; }
   device::Stream& stream() { return *stream_; }
   std::span<const device::Array> parameters(int unit) const { return parameters_[unit]; }
+  // Overwriting all but the embedding's part of a tied matrix.
+  std::span<const GradientTarget> targets(int unit) const { return targets_[unit]; }
 
   void InitializeParameters(uint64_t seed);
   // By name, [shape]; a tied parameter goes by the name of what it is tied to.
