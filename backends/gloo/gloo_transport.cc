@@ -1,0 +1,332 @@
+#include "zeroshard/backends/gloo/gloo_transport.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "zeroshard/backends/gloo/gloo_errors.h"
+#include "zeroshard/comm/store_prefix.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/vendor_scope.h"
+
+namespace zeroshard::backends {
+namespace {
+
+namespace tcp = ::gloo::transport::tcp;
+using comm::Channel;
+using comm::Deadline;
+using comm::Transfer;
+
+// How long a broken connection waits for the peer's last word, which says more.
+constexpr absl::Duration kLastWord = absl::Milliseconds(300);
+// How long a rank that leaves stays for the peers that have not taken what it sent.
+constexpr absl::Duration kMostLinger = absl::Seconds(10);
+
+// Note: one buffer for all addresses. An UnboundBuffer is a start, a size and the state of one operation; send and recv take an
+// offset. One that starts at address 0 and never ends takes the address itself for an offset: so each transfer that may be under
+// way has its buffer from the beginning, whatever memory it is about, and none is made on the way.
+constexpr size_t kAllOfMemory = std::numeric_limits<size_t>::max();
+
+std::shared_ptr<tcp::Device> MakeDevice() {
+  tcp::attr attributes;
+  // Only where Gloo's pairs listen before they are handed their sockets: nobody is told, and nobody outside can reach it.
+  attributes.hostname = "127.0.0.1";
+  return std::make_shared<tcp::Device>(tcp::CreateDeviceAttr(attributes));
+}
+
+// Never negative: Gloo takes -1 for a default.
+std::chrono::milliseconds TimeLeft(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::clamp(left, std::chrono::milliseconds(0), std::chrono::milliseconds(std::chrono::hours(24 * 365)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(const ConnectOptions& options) {
+  if (options.store == nullptr || options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gloo: rank ", options.rank, " of ", options.world_size, " ranks",
+                     options.store == nullptr ? ", without a store" : ": ranks count from 0"));
+  }
+  // Ranks make their transports in the same order: the n-th of each rank meet.
+  ZS_ASSIGN_OR_RETURN(const int64_t number, options.store->Add(absl::StrCat("gloo/made/", options.rank), 1));
+  return ConnectUnder(options, absl::StrCat("gloo/", number, "/"));
+}
+
+absl::StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::ConnectUnder(const ConnectOptions& options,
+                                                                           std::string store_prefix) {
+  std::unique_ptr<GlooTransport> transport(new GlooTransport(options, std::move(store_prefix)));
+  if (options.world_size > 1) ZS_RETURN_IF_ERROR(transport->Open());
+  return transport;
+}
+
+absl::Status GlooTransport::Open() {
+  comm::PrefixStore store(store_prefix_, *options_.store);
+  ConnectOptions connect = options_;
+  connect.store = &store;
+  ZS_ASSIGN_OR_RETURN(std::vector<PeerSockets> peers, ConnectPeers(connect));
+  ZS_RETURN_IF_ERROR(CallGloo([&] {
+    context_ = std::make_shared<GlooContext>(MakeDevice(), options_.rank, options_.world_size);
+    context_->setTimeout(std::chrono::hours(24));
+  }));
+  ZS_RETURN_IF_ERROR(MakeLanes());
+  std::vector<Socket> lines(peers.size());
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (peer == options_.rank) continue;
+    PeerSockets& sockets = peers[static_cast<size_t>(peer)];
+    lines[static_cast<size_t>(peer)] = std::move(sockets.line);
+    ZS_RETURN_IF_ERROR(CallGloo([&] { context_->Adopt(peer, sockets.data.release(), *this); }));
+  }
+  lines_ = std::make_unique<PeerLines>(options_.rank, std::move(lines),
+                                       [this](int peer, const absl::Status& why) { Heard(peer, why); });
+  return absl::OkStatus();
+}
+
+absl::Status GlooTransport::MakeLanes() {
+  lanes_.resize(LaneNumber(options_.world_size, Channel::kControl, Direction::kSend));
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i] = std::make_unique<Lane>();
+    Lane& lane = *lanes_[i];
+    lane.direction = static_cast<Direction>(i % 2);
+    lane.channel = static_cast<Channel>(i / 2 % comm::kChannels);
+    lane.peer = static_cast<int>(i / 2 / comm::kChannels);
+    if (lane.peer == options_.rank) continue;
+    for (Entry& entry : lane.entries) {
+      ZS_RETURN_IF_ERROR(CallGloo([&] { entry.buffer = context_->createUnboundBuffer(nullptr, kAllOfMemory); }));
+    }
+  }
+  return absl::OkStatus();
+}
+
+size_t GlooTransport::LaneNumber(int peer, Channel channel, Direction direction) {
+  return (static_cast<size_t>(peer) * comm::kChannels + static_cast<size_t>(channel)) * 2 + static_cast<size_t>(direction);
+}
+
+GlooTransport::Lane& GlooTransport::LaneOf(int peer, Channel channel, Direction direction) {
+  return *lanes_[LaneNumber(peer, channel, direction)];
+}
+
+// Ids hold the lane's number above the transfer's; never 0.
+constexpr int kIndexBits = 40;
+
+Transfer GlooTransport::Name(const Lane& lane, uint64_t index) {
+  return {(static_cast<uint64_t>(LaneNumber(lane.peer, lane.channel, lane.direction)) << kIndexBits) + index + 1};
+}
+
+bool GlooTransport::IsEager(const Lane& lane, const Entry& entry) {
+  return lane.direction == Direction::kSend && entry.bytes <= comm::kEagerBytes;
+}
+
+Transfer GlooTransport::Begin(Lane& lane, const void* data, int64_t bytes) {
+  Entry& entry = lane.entries[lane.posted % kRing];
+  entry.bytes = bytes;
+  entry.peers_bytes.store(-1);
+  const std::optional<int64_t> announced =
+      context_->pair(lane.peer).lengths(static_cast<int>(lane.channel), lane.direction).Expect(bytes);
+  if (announced.has_value()) {
+    entry.peers_bytes.store(*announced);  // and posted nowhere
+  } else {
+    Post(lane, entry, data);
+  }
+  return Name(lane, lane.posted++);
+}
+
+void GlooTransport::Post(Lane& lane, Entry& entry, const void* data) {
+  entry.posted = CauseOfCancel();
+  if (!entry.posted.ok()) return;
+  if (IsEager(lane, entry)) {
+    std::memcpy(entry.eager.data(), data, static_cast<size_t>(entry.bytes));
+    data = entry.eager.data();
+  }
+  entry.posted = CallGloo([&] {
+    const auto slot = static_cast<uint64_t>(lane.channel);
+    const auto address = reinterpret_cast<uint64_t>(data);
+    if (lane.direction == Direction::kSend) {
+      entry.buffer->send(lane.peer, slot, address, static_cast<size_t>(entry.bytes));
+    } else {
+      entry.buffer->recv(lane.peer, slot, address, static_cast<size_t>(entry.bytes));
+    }
+  });
+}
+
+Transfer GlooTransport::Send(int peer, Channel channel, const void* data, int64_t bytes) {
+  return Begin(LaneOf(peer, channel, Direction::kSend), data, bytes);
+}
+
+Transfer GlooTransport::Receive(int peer, Channel channel, void* data, int64_t bytes) {
+  return Begin(LaneOf(peer, channel, Direction::kReceive), data, bytes);
+}
+
+absl::Status GlooTransport::Wait(Transfer transfer, Deadline deadline) {
+  const uint64_t index = (transfer.id & ((uint64_t{1} << kIndexBits) - 1)) - 1;
+  Lane& lane = *lanes_[transfer.id >> kIndexBits];
+  Entry& entry = lane.entries[index % kRing];
+  if (!IsEager(lane, entry)) return WaitEntry(lane, entry, deadline);
+  if (!entry.posted.ok() || entry.peers_bytes.load() >= 0) return Explain(lane, entry, entry.posted, deadline);
+  entry.lingers = true;
+  // Entries are free again well before their turn comes.
+  constexpr uint64_t kFree = kRing - comm::kMaxInFlight - 1;
+  return index < kFree ? absl::OkStatus() : EndLingering(lane, index - kFree + 1, deadline);
+}
+
+absl::Status GlooTransport::WaitEntry(Lane& lane, Entry& entry, Deadline deadline) {
+  absl::Status status = CauseOfCancel();
+  if (!status.ok()) return status;
+  bool ended = false;
+  if (entry.posted.ok() && entry.peers_bytes.load() < 0) {
+    status = CallGloo([&] {
+      const std::chrono::milliseconds left = TimeLeft(deadline);
+      ended = lane.direction == Direction::kSend ? entry.buffer->waitSend(left) : entry.buffer->waitRecv(left);
+    });
+  } else {
+    status = entry.posted;
+  }
+  if (ended) return absl::OkStatus();
+  return Explain(lane, entry, status, deadline);
+}
+
+// Sees to it that no eager send before number `before` lingers.
+absl::Status GlooTransport::EndLingering(Lane& lane, uint64_t before, Deadline deadline) {
+  for (; lane.lingering_from < before; ++lane.lingering_from) {
+    Entry& entry = lane.entries[lane.lingering_from % kRing];
+    if (!entry.lingers) continue;
+    entry.lingers = false;
+    ZS_RETURN_IF_ERROR(WaitEntry(lane, entry, deadline));
+  }
+  return absl::OkStatus();
+}
+
+// What a transfer that has not ended well is to be called, given what Gloo `said`.
+absl::Status GlooTransport::Explain(const Lane& lane, const Entry& entry, const absl::Status& said, Deadline deadline) {
+  absl::Status cause = CauseOfCancel();
+  if (!cause.ok()) return cause;
+  const bool sends = lane.direction == Direction::kSend;
+  const int64_t peers_bytes = entry.peers_bytes.load();
+  if (peers_bytes >= 0) {
+    return absl::FailedPreconditionError(absl::StrCat("rank ", lane.peer, sends ? " receives " : " sends ", peers_bytes,
+                                                      " bytes where rank ", options_.rank, sends ? " sends " : " receives ",
+                                                      entry.bytes));
+  }
+  const bool late = std::chrono::steady_clock::now() >= deadline;
+  absl::Status why = lines_->WhyFailed(lane.peer, late ? absl::ZeroDuration() : kLastWord);
+  if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
+  const std::string transfer = absl::StrCat(entry.bytes, sends ? " bytes from rank " : " bytes for rank ", options_.rank);
+  if (late) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("rank ", lane.peer, sends ? " has not taken " : " has not sent ", transfer, " in time"));
+  }
+  cause = CauseOfCancel();
+  if (!cause.ok()) return cause;
+  const bool left = lines_->state(lane.peer) == PeerLines::State::kLeft;
+  return absl::UnavailableError(absl::StrCat("rank ", lane.peer, left ? " has left, and" : " is gone, and",
+                                             sends ? " did not take " : " did not send ", transfer, "; ", said.message()));
+}
+
+absl::Status GlooTransport::CauseOfCancel() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return cancelled_.has_value() ? *cancelled_ : absl::OkStatus();
+}
+
+// Ends what the communicator's thread waits for from `peer`, or (-1) from anybody; the next wait too.
+void GlooTransport::WakeWaits(int peer) {
+  const device::VendorScope scope;
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane->peer == options_.rank || (peer >= 0 && lane->peer != peer)) continue;
+    for (Entry& entry : lane->entries) {
+      lane->direction == Direction::kSend ? entry.buffer->abortWaitSend() : entry.buffer->abortWaitRecv();
+    }
+  }
+}
+
+void GlooTransport::Cancel(const absl::Status& cause) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (cancelled_.has_value()) return;
+    cancelled_ = cause;
+  }
+  WakeWaits(-1);
+  if (lines_ != nullptr) lines_->GiveUp(cause);
+}
+
+void GlooTransport::Quiesce() {
+  if (context_ == nullptr) return;
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (peer == options_.rank) continue;
+    // A pair that cannot be shut is shut already.
+    CallGloo([&] { context_->pair(peer).Shut("cancelled"); }).IgnoreError();
+  }
+}
+
+void GlooTransport::Heard(int peer, const absl::Status& why) {
+  if (why.ok()) return;
+  std::function<void(int, const absl::Status&)> tell;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (first_failure_.has_value()) return;
+    first_failure_.emplace(peer, why);
+    tell = on_peer_failed_;
+  }
+  WakeWaits(peer);
+  if (tell != nullptr) tell(peer, why);
+}
+
+void GlooTransport::OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) {
+  std::optional<std::pair<int, absl::Status>> already;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    on_peer_failed_ = failed;
+    already = first_failure_;
+  }
+  if (already.has_value() && failed != nullptr) failed(already->first, already->second);
+}
+
+// On Gloo's I/O thread, under the pair's mutex.
+void GlooTransport::LengthDiffers(int peer, int slot, Direction direction, uint64_t index, int64_t peers_bytes) {
+  Entry& entry = LaneOf(peer, static_cast<Channel>(slot), direction).entries[index % kRing];
+  entry.peers_bytes.store(peers_bytes);
+  direction == Direction::kSend ? entry.buffer->abortWaitSend() : entry.buffer->abortWaitRecv();
+}
+
+absl::StatusOr<std::unique_ptr<comm::Transport>> GlooTransport::Split(const comm::SplitSpec& spec) {
+  ConnectOptions options = options_;
+  options.rank = spec.rank;
+  options.world_size = static_cast<int>(spec.members.size());
+  options.timeout = spec.timeout;
+  ZS_ASSIGN_OR_RETURN(std::unique_ptr<GlooTransport> transport,
+                      ConnectUnder(options, absl::StrCat(store_prefix_, spec.id, ".", spec.members[0], "/")));
+  return std::unique_ptr<comm::Transport>(std::move(transport));
+}
+
+// Whether `peer` has all that this rank sent it, or will never take it.
+bool GlooTransport::Delivered(int peer) {
+  if (lines_->state(peer) != PeerLines::State::kHere) return true;
+  GlooPair& pair = context_->pair(peer);
+  for (int channel = 0; channel < comm::kChannels; ++channel) {
+    if (pair.sent(channel) < LaneOf(peer, static_cast<Channel>(channel), Direction::kSend).posted) return false;
+  }
+  return pair.Flushed();
+}
+
+void GlooTransport::Linger() {
+  const absl::Time end = absl::Now() + std::min(options_.timeout, kMostLinger);
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    while (peer != options_.rank && !Delivered(peer) && absl::Now() < end) absl::SleepFor(absl::Microseconds(200));
+  }
+}
+
+GlooTransport::~GlooTransport() {
+  if (lines_ != nullptr && CauseOfCancel().ok()) {
+    Linger();
+    lines_->TakeLeave();
+  }
+  lines_.reset();
+  Quiesce();
+  lanes_.clear();
+  CallGloo([&] { context_.reset(); }).IgnoreError();
+}
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,322 @@
+#include "zeroshard/backends/gloo/peer_connections.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "glog/logging.h"
+#include "zeroshard/backends/gloo/greeting.h"
+#include "zeroshard/backends/gloo/network_address.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::backends {
+namespace {
+
+// Strangers have this long to show who they are, and no more of them wait at once.
+constexpr absl::Duration kVisitTime = absl::Seconds(5);
+constexpr size_t kMostVisitors = 64;
+
+std::string HostKey(int rank) { return absl::StrCat("host/", rank); }
+std::string AddressKey(int rank) { return absl::StrCat("address/", rank); }
+
+// The same for processes that reach each other over loopback: one boot of one machine, one network namespace.
+std::string HostIdentity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  char space[64] = {};
+  const ssize_t length = readlink("/proc/self/ns/net", space, sizeof(space) - 1);
+  return absl::StrCat(boot, " ", length > 0 ? space : "?");
+}
+
+std::string RandomToken() {
+  unsigned char bytes[kTokenBytes / 2] = {};
+  if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) LOG(WARNING) << "no random bytes";
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
+}
+
+// Where a rank listens, as the store has it: "10.0.0.3 41234 TOKEN".
+struct Endpoint {
+  std::string address;
+  int port = 0;
+  std::string token;
+};
+
+absl::StatusOr<Endpoint> ParseEndpoint(int rank, const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ' ');
+  Endpoint endpoint;
+  sockaddr_storage unused;
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &endpoint.port) || endpoint.port < 1 || endpoint.port > 65535 ||
+      parts[2].size() != kTokenBytes || MakeSocketAddress(parts[0], endpoint.port, unused) == 0) {
+    return absl::UnavailableError(absl::StrCat("rank ", rank, " has published no address but \"",
+                                               absl::CHexEscape(text.substr(0, 80)), "\""));
+  }
+  endpoint.address = parts[0];
+  endpoint.token = parts[2];
+  return endpoint;
+}
+
+void TuneSocket(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+// Somebody who has connected and has not yet said all of who it is.
+struct Visitor {
+  Socket socket;
+  absl::Time since;
+  Greeting greeting = {};
+  size_t have = 0;
+};
+
+class Connector {
+ public:
+  explicit Connector(const ConnectOptions& options)
+      : options_(options), end_(absl::Now() + options.timeout), peers_(static_cast<size_t>(options.world_size)) {}
+
+  absl::StatusOr<std::vector<PeerSockets>> Run() {
+    ZS_ASSIGN_OR_RETURN(const bool single_host, MeetHosts());
+    ZS_RETURN_IF_ERROR(Listen(single_host));
+    for (int peer = 0; peer < options_.rank; ++peer) {
+      ZS_RETURN_IF_ERROR(ConnectTo(peer, ConnectionKind::kData));
+      ZS_RETURN_IF_ERROR(ConnectTo(peer, ConnectionKind::kLine));
+    }
+    ZS_RETURN_IF_ERROR(AcceptHigherRanks());
+    return std::move(peers_);
+  }
+
+ private:
+  absl::Duration Left() const { return std::max(end_ - absl::Now(), absl::ZeroDuration()); }
+  int LeftMs(absl::Duration most) const {
+    return static_cast<int>(absl::ToInt64Milliseconds(std::min(Left(), most))) + 1;
+  }
+
+  absl::StatusOr<bool> MeetHosts();
+  absl::Status Listen(bool single_host);
+  absl::Status ConnectTo(int peer, ConnectionKind kind);
+  absl::Status TryConnect(int peer, ConnectionKind kind, const Endpoint& endpoint);
+  absl::Status Exchange(int socket, int peer, ConnectionKind kind, const Endpoint& endpoint);
+  absl::Status AcceptHigherRanks();
+  void AcceptVisitor(std::vector<Visitor>& visitors);
+  bool Hear(Visitor& visitor);
+  absl::Status Welcome(Visitor& visitor);
+  std::vector<int> Unconnected() const;
+  Socket& Slot(int peer, ConnectionKind kind) {
+    PeerSockets& sockets = peers_[static_cast<size_t>(peer)];
+    return kind == ConnectionKind::kData ? sockets.data : sockets.line;
+  }
+
+  const ConnectOptions& options_;
+  const absl::Time end_;
+  std::vector<PeerSockets> peers_;
+  NetworkAddress address_;
+  Socket listener_;
+  std::string token_ = RandomToken();
+};
+
+// Whether all ranks are on this host; waits until all have come.
+absl::StatusOr<bool> Connector::MeetHosts() {
+  const std::string here = HostIdentity();
+  ZS_RETURN_IF_ERROR(options_.store->Set(HostKey(options_.rank), here));
+  bool single_host = true;
+  std::vector<int> missing;
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    absl::StatusOr<std::string> host = options_.store->Get(HostKey(peer), Left());
+    if (absl::IsDeadlineExceeded(host.status())) {
+      missing.push_back(peer);
+    } else if (!host.ok()) {
+      return host.status();
+    } else {
+      single_host = single_host && *host == here;
+    }
+  }
+  if (missing.empty()) return single_host;
+  return absl::DeadlineExceededError(
+      absl::StrCat("connecting: ", missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ",
+                   options_.world_size, missing.size() == 1 ? " has" : " have", " not come to ", options_.store->Describe(),
+                   " within ", absl::FormatDuration(options_.timeout)));
+}
+
+absl::Status Connector::Listen(bool single_host) {
+  ZS_ASSIGN_OR_RETURN(const std::vector<NetworkAddress> here, ListAddresses());
+  ZS_ASSIGN_OR_RETURN(address_, ChooseAddress(here, options_.interface,
+                                              {.single_host = single_host, .master_address = options_.master_address}));
+  sockaddr_storage address;
+  socklen_t length = MakeSocketAddress(address_.text, 0, address);
+  auto* const bare = reinterpret_cast<sockaddr*>(&address);
+  listener_ = Socket(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener_ || bind(listener_.get(), bare, length) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
+      getsockname(listener_.get(), bare, &length) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("rank ", options_.rank, " cannot listen on ", address_.interface, " ", address_.text, ": ", strerror(errno)));
+  }
+  const int port = ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(address).sin_port
+                                                      : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
+  return options_.store->Set(AddressKey(options_.rank), absl::StrCat(address_.text, " ", port, " ", token_));
+}
+
+absl::Status Connector::ConnectTo(int peer, ConnectionKind kind) {
+  absl::StatusOr<std::string> text = options_.store->Get(AddressKey(peer), Left());
+  if (absl::IsDeadlineExceeded(text.status())) {
+    return absl::DeadlineExceededError(absl::StrCat("connecting: rank ", peer, " came to ", options_.store->Describe(),
+                                                    " and has published no address within ",
+                                                    absl::FormatDuration(options_.timeout)));
+  }
+  ZS_RETURN_IF_ERROR(text.status());
+  ZS_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(peer, *text));
+  for (;;) {
+    const absl::Status status = TryConnect(peer, kind, endpoint);
+    if (status.ok()) return status;
+    if (Left() <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(absl::StrCat("connecting: rank ", options_.rank, " (from ", address_.interface, " ",
+                                                      address_.text, ") did not reach rank ", peer, " at ", endpoint.address,
+                                                      " port ", endpoint.port, " within ",
+                                                      absl::FormatDuration(options_.timeout), ": ",
+                                                      std::string(status.message())));
+    }
+    absl::SleepFor(std::min(Left(), absl::Milliseconds(20)));
+  }
+}
+
+absl::Status Connector::TryConnect(int peer, ConnectionKind kind, const Endpoint& endpoint) {
+  sockaddr_storage address, own;
+  const socklen_t length = MakeSocketAddress(endpoint.address, endpoint.port, address);
+  const socklen_t own_length = MakeSocketAddress(address_.text, 0, own);
+  Socket socket(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return absl::UnavailableError(strerror(errno));
+  // So that the packets leave by the chosen interface; where that cannot be, the system's choice is tried.
+  if (own.ss_family == address.ss_family) bind(socket.get(), reinterpret_cast<sockaddr*>(&own), own_length);
+  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 && errno != EINPROGRESS) {
+    return absl::UnavailableError(strerror(errno));
+  }
+  pollfd poll_entry = {.fd = socket.get(), .events = POLLOUT, .revents = 0};
+  if (poll(&poll_entry, 1, LeftMs(kVisitTime)) <= 0) return absl::UnavailableError("no answer");
+  int error = 0;
+  socklen_t error_length = sizeof(error);
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &error_length);
+  if (error != 0) return absl::UnavailableError(strerror(error));
+  TuneSocket(socket.get());
+  ZS_RETURN_IF_ERROR(Exchange(socket.get(), peer, kind, endpoint));
+  Slot(peer, kind) = std::move(socket);
+  return absl::OkStatus();
+}
+
+// Shows the listener's token, and waits until it has shown ours: for as long as there is time, since a listener first connects to
+// the ranks below it.
+absl::Status Connector::Exchange(int socket, int peer, ConnectionKind kind, const Endpoint& endpoint) {
+  const Greeting ours =
+      MakeGreeting({.rank = options_.rank, .world_size = options_.world_size, .kind = kind}, endpoint.token);
+  if (send(socket, &ours, sizeof(ours), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(ours))) {
+    return absl::UnavailableError(strerror(errno));
+  }
+  Greeting theirs = {};
+  for (size_t have = 0; have < sizeof(theirs);) {
+    pollfd poll_entry = {.fd = socket, .events = POLLIN, .revents = 0};
+    if (poll(&poll_entry, 1, LeftMs(absl::InfiniteDuration())) == 0) return absl::UnavailableError("connected, but not greeted");
+    const ssize_t got = recv(socket, reinterpret_cast<char*>(&theirs) + have, sizeof(theirs) - have, MSG_DONTWAIT);
+    if (got > 0) have += static_cast<size_t>(got);
+    if (got == 0) return absl::UnavailableError("the connection was closed");
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return absl::UnavailableError(strerror(errno));
+  }
+  const std::optional<Greeter> greeter = CheckGreeting(theirs, options_.world_size, token_);
+  if (!greeter.has_value() || greeter->rank != peer || greeter->kind != kind) {
+    return absl::UnavailableError("somebody else listens there");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> Connector::Unconnected() const {
+  std::vector<int> missing;
+  for (int peer = options_.rank + 1; peer < options_.world_size; ++peer) {
+    const PeerSockets& sockets = peers_[static_cast<size_t>(peer)];
+    if (!sockets.data || !sockets.line) missing.push_back(peer);
+  }
+  return missing;
+}
+
+void Connector::AcceptVisitor(std::vector<Visitor>& visitors) {
+  Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket) return;
+  if (visitors.size() == kMostVisitors) visitors.erase(visitors.begin());
+  visitors.push_back({.socket = std::move(socket), .since = absl::Now()});
+}
+
+// Reads on; false where the visitor is to be turned away.
+bool Connector::Hear(Visitor& visitor) {
+  const ssize_t got = recv(visitor.socket.get(), reinterpret_cast<char*>(&visitor.greeting) + visitor.have,
+                           sizeof(Greeting) - visitor.have, MSG_DONTWAIT);
+  if (got > 0) visitor.have += static_cast<size_t>(got);
+  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+// A whole greeting is there: keeps the connection where it is a rank's, and answers.
+absl::Status Connector::Welcome(Visitor& visitor) {
+  const std::optional<Greeter> greeter = CheckGreeting(visitor.greeting, options_.world_size, token_);
+  if (!greeter.has_value() || greeter->rank <= options_.rank) return absl::UnavailableError("no greeting of this group");
+  ZS_ASSIGN_OR_RETURN(const std::optional<std::string> text, options_.store->TryGet(AddressKey(greeter->rank)));
+  ZS_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(greeter->rank, text.value_or("")));
+  const Greeting ours =
+      MakeGreeting({.rank = options_.rank, .world_size = options_.world_size, .kind = greeter->kind}, endpoint.token);
+  if (send(visitor.socket.get(), &ours, sizeof(ours), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(ours))) {
+    return absl::UnavailableError(strerror(errno));
+  }
+  TuneSocket(visitor.socket.get());
+  Slot(greeter->rank, greeter->kind) = std::move(visitor.socket);
+  return absl::OkStatus();
+}
+
+absl::Status Connector::AcceptHigherRanks() {
+  std::vector<Visitor> visitors;
+  for (std::vector<int> missing = Unconnected(); !missing.empty(); missing = Unconnected()) {
+    if (Left() <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "connecting: ", missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " did not connect to rank ",
+          options_.rank, " at ", address_.interface, " ", address_.text, " within ", absl::FormatDuration(options_.timeout)));
+    }
+    std::vector<pollfd> entries = {{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
+    for (const Visitor& visitor : visitors) entries.push_back({.fd = visitor.socket.get(), .events = POLLIN, .revents = 0});
+    poll(entries.data(), entries.size(), LeftMs(absl::Milliseconds(200)));
+    std::vector<Visitor> staying;
+    for (size_t i = 0; i < visitors.size(); ++i) {
+      Visitor& visitor = visitors[i];
+      if (entries[i + 1].revents != 0 && !Hear(visitor)) continue;
+      if (visitor.have == sizeof(Greeting)) {
+        const absl::Status status = Welcome(visitor);
+        if (!status.ok()) LOG(WARNING) << "rank " << options_.rank << " turned a connection away: " << status.message();
+      } else if (absl::Now() - visitor.since < kVisitTime) {
+        staying.push_back(std::move(visitor));
+      }
+    }
+    visitors = std::move(staying);
+    if (entries[0].revents != 0) AcceptVisitor(visitors);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Socket::~Socket() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+absl::StatusOr<std::vector<PeerSockets>> ConnectPeers(const ConnectOptions& options) { return Connector(options).Run(); }
+
+}  // namespace zeroshard::backends
