@@ -10,33 +10,33 @@
 namespace zeroshard::comm {
 
 absl::Status MemoryStore::DoSet(std::string_view key, std::string_view value) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   values_.insert_or_assign(std::string(key), std::string(value));
-  changed_.SignalAll();
+  changed_.notify_all();
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<std::string>> MemoryStore::DoTryGet(std::string_view key) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = values_.find(key);
   if (found == values_.end()) return std::optional<std::string>();
   return std::optional<std::string>(found->second);
 }
 
 absl::StatusOr<int64_t> MemoryStore::DoAdd(std::string_view key, int64_t delta) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = values_.find(key);
   ZS_ASSIGN_OR_RETURN(const int64_t sum,
                       CountUp(found == values_.end() ? std::nullopt : std::optional<std::string>(found->second), delta));
   values_.insert_or_assign(std::string(key), absl::StrCat(sum));
-  changed_.SignalAll();
+  changed_.notify_all();
   return sum;
 }
 
 void MemoryStore::DoPause(int /*round*/, absl::Duration limit) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   // A change between the caller's look and this wait is not signalled again: hence never for long.
-  changed_.WaitWithTimeout(&mutex_, std::min(limit, absl::Milliseconds(2)));
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(limit, absl::Milliseconds(2))));
 }
 
 }  // namespace zeroshard::comm

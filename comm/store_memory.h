@@ -5,11 +5,11 @@
 //   std::thread other([&] { store.Set("address/1", "..."); });
 #pragma once
 
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "zeroshard/comm/store.h"
 
 namespace zeroshard::comm {
@@ -24,9 +24,9 @@ class MemoryStore final : public Store {
   absl::StatusOr<int64_t> DoAdd(std::string_view key, int64_t delta) override;
   void DoPause(int round, absl::Duration limit) override;
 
-  absl::Mutex mutex_;
-  absl::CondVar changed_;
-  std::map<std::string, std::string, std::less<>> values_ ABSL_GUARDED_BY(mutex_);
+  std::mutex mutex_;  // over values_
+  std::condition_variable changed_;
+  std::map<std::string, std::string, std::less<>> values_;
 };
 
 }  // namespace zeroshard::comm
