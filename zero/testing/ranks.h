@@ -1,0 +1,30 @@
+// Ranks as threads of the test: one Device and one in-process Communicator each.
+//
+// Example:
+//   RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
+//     ... what rank communicator.rank() does ...
+//   });
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "zeroshard/backends/in_process/in_process.h"
+#include "zeroshard/comm/communicator.h"
+#include "zeroshard/device/device.h"
+
+namespace zeroshard::zero::testing {
+
+using MakeDevice = std::function<std::unique_ptr<device::Device>()>;
+
+struct RankOptions {
+  int world_size = 1;
+  backends::InProcessOptions backend = {};
+  MakeDevice make_device = nullptr;  // device/cpu by default
+};
+
+// Returns when every rank has. A rank that fails should abort its communicator, or the others wait for it.
+void RunOnRanks(const RankOptions& options, const std::function<void(comm::Communicator& communicator)>& rank);
+
+}  // namespace zeroshard::zero::testing
