@@ -1,5 +1,6 @@
 #include "zeroshard/model/single_rank.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "zeroshard/device/status_macros.h"
@@ -60,10 +61,16 @@ absl::Status SingleRank::Allocate(device::Device& device) {
 }
 
 void SingleRank::InitializeParameters(uint64_t seed) {
+  constexpr int64_t kMost = 1 << 20;  // elements held on the host at a time
+  std::vector<float> values;
   for (const ParameterSpec& parameter : stored_) {
-    std::vector<float> values(Elements(parameter));
-    Initialize(parameter, gpt_->options().layers, seed, /*first=*/0, values);
-    Write(parameter.name, values);
+    for (int64_t first = 0; first < Elements(parameter); first += kMost) {
+      values.resize(std::min(kMost, Elements(parameter) - first));
+      Initialize(parameter, gpt_->options().layers, seed, first, values);
+      const Array part = storage_.at(parameter.name).parameter.Slice(first, static_cast<int64_t>(values.size()));
+      stream_->device().CopyFromHost(*stream_, values.data(), part);
+      stream_->Synchronize();
+    }
   }
 }
 
