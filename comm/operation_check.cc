@@ -89,8 +89,8 @@ void AddParts(std::vector<std::pair<uint64_t, uint64_t>>& ranges, uint64_t first
 void AddSegment(const Operation& operation, const Segment& segment, int rank, int world_size, OverlapRoom& room) {
   const int64_t part = PartElements(operation.kind, segment);
   if (part == 0) return;
-  const int64_t in_size = SizeOf(operation.in_dtype);
-  const int64_t out_size = SizeOf(operation.out_dtype);
+  const int64_t in_size = SizeOf(segment.in.dtype());
+  const int64_t out_size = SizeOf(segment.out.dtype());
   const bool scatters = operation.kind == OpKind::kReduceScatter;
   const bool gathers = operation.kind == OpKind::kAllGather;
   const uint64_t my_part = static_cast<uint64_t>(rank * segment.stride * in_size);

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,7 @@ struct Backend {
   MakeRanks make_ranks;
   MakeDevice make_device;
 };
+inline std::ostream& operator<<(std::ostream& out, const Backend& backend) { return out << backend.name; }
 
 class Group {
  public:
