@@ -30,8 +30,17 @@ BucketReduction::BucketReduction(comm::Communicator& communicator, const Layout&
 }
 
 int64_t BucketReduction::Positions(int section) const {
-  const int64_t elements = layout_->sections()[section].elements;
-  return route_ == Route::kReduceScatter ? elements / layout_->world_size() : elements;
+  const Section& s = layout_->sections()[section];
+  switch (route_) {
+    case Route::kReduceScatter:
+      return s.elements / layout_->world_size();
+    case Route::kAllReduce:
+      return s.elements;
+    case Route::kReduceToOwner:
+    case Route::kReduceAndBroadcast:
+      return s.bounds.back();
+  }
+  return 0;
 }
 
 comm::Work BucketReduction::Issue(std::span<const Piece> pieces, comm::CallOptions options) {

@@ -1,8 +1,9 @@
 // Reduces one bucket of gradients over the ranks: how, follows from stage and partition; what is summed into what, never.
 //
 // A bucket is a list of pieces of sections. What a piece counts in, its **positions**, depends on the route:
-//   kReduceScatter  columns of the section seen as [N, shard]: so every rank gets its part of every bucket
-//   all others      elements of the section
+//   kReduceScatter       columns of the section seen as [N, shard]: so every rank gets its part of every bucket
+//   kAllReduce           elements of the section, a multiple of 64 N
+//   kReduceToOwner, ...  elements of the section that have an owner
 //
 // Example: the first half of a section's columns; this rank's part of the sum goes to `shard`.
 //   Piece piece{.section = 3, .positions = {0, reduction.Positions(3) / 2}, .gradient = whole, .shard = shard};

@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
 device::Stream& Engine::compute() { return *parts_->compute; }
 const EngineOptions& Engine::options() const { return parts_->options; }
 const Layout& Engine::layout() const { return parts_->layout; }
+int64_t Engine::reductions() const { return parts_->gradients->reductions(); }
 
 absl::Status Engine::Parts::CheckUnit(int unit) const {
   const int units = static_cast<int>(layout.units().size());

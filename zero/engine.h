@@ -76,6 +76,8 @@ class Engine {
   device::Stream& compute();
   const EngineOptions& options() const;
   const Layout& layout() const;
+  // Reductions of gradients issued so far, all buckets counted.
+  int64_t reductions() const;
 
   // {sharded, unsharding} -> unsharded: the unit's parameters are whole for what is queued on compute() from now on, and the next
   // unit's are on their way. Idempotent. In Pass::kBackward a unit that reads no parameters there gathers none.

@@ -20,20 +20,22 @@ int64_t Scratch(const Layout& layout) {
   return norm + scalars + StagingElements(layout) * kFp32Bytes;
 }
 
-// Elements that `rank` sends when the trainable (or all) sections' gradients are reduced once.
+// Elements that `rank` sends when all gradients are reduced once.
 int64_t ReductionElements(const Layout& layout, const EngineOptions& options, int rank) {
   const int64_t n = layout.world_size();
   const int64_t all = layout.trainable_elements();
   const int64_t own = layout.OwnedTrainable(rank);
+  int64_t owned = 0;
+  for (int r = 0; r < n; ++r) owned += layout.OwnedTrainable(r);
   switch (RouteOf(options)) {
     case Route::kReduceScatter:
       return all / n * (n - 1);
     case Route::kAllReduce:
       return 2 * (all / n * (n - 1));
     case Route::kReduceToOwner:
-      return all - own;
+      return owned - own;
     case Route::kReduceAndBroadcast:
-      return all - own + (n - 1) * own;
+      return owned - own + (n - 1) * own;
   }
   return 0;
 }

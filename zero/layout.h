@@ -2,9 +2,10 @@
 // allocated, so a layout of 1e12 elements is as cheap as one of ten.
 //
 // A unit's parameters lie in one or two **sections**: the trainable ones, and the frozen ones. A tied parameter has a section of
-// its own, which all its units share. Parameters start on multiples of 64 elements; each section ends padded.
-//   Partition::kFlat     padded to a multiple of 64 N; rank r owns the r-th of N equal parts.
-//   Partition::kTensor   parameters lie in order of their owners, each padded to 64; rank r owns the stretch of its own.
+// its own, which all its units share. Parameters start on multiples of 64 elements; each section ends padded to one of 64 N.
+//   Partition::kFlat     rank r owns the r-th of N equal parts.
+//   Partition::kTensor   parameters lie in order of their owners, each padded to 64; rank r owns the stretch of its own. The
+//                        section's last padding is nobody's.
 //
 // A *full buffer* holds all sections one after another, trainable ones first: so gradients and optimizer state are a prefix of it.
 // A rank's *shard buffer* holds its own parts of the sections in the same order.
@@ -114,7 +115,7 @@ class Layout {
   // Elements of the model as people count them: unpadded, tied ones once, the frozen too.
   int64_t model_elements() const;
 
-  // What a rank owns of them: the sizes of its shard buffers.
+  // What a rank owns of them: the sizes of its shard buffers. All ranks' together are Ψ, but for padding that nobody owns (tensor).
   int64_t OwnedTrainable(int rank) const { return owned_trainable_[rank]; }
   int64_t OwnedTotal(int rank) const { return owned_total_[rank]; }
 

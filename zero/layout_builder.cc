@@ -177,7 +177,7 @@ void LayoutBuilder::PlaceByOwner(Section& section) {
     }
   }
   section.bounds.push_back(end);
-  section.elements = end;
+  section.elements = RoundUp(end, kAlignmentElements * layout_.world_size());
 }
 
 void LayoutBuilder::LayOutBuffers() {
