@@ -35,7 +35,7 @@ std::vector<T> RandomBits(int64_t count, uint32_t seed, bool nans) {
 
 template <class T>
 bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 TEST(ElementwiseTargets, ThisBinaryHasMoreThanOne) {

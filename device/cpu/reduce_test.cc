@@ -81,7 +81,7 @@ class Parts {
 
 template <class T>
 bool SameBits(const std::vector<T>& a, const T* b) {
-  return std::memcmp(a.data(), b, a.size() * sizeof(T)) == 0;
+  return a.empty() || std::memcmp(a.data(), b, a.size() * sizeof(T)) == 0;
 }
 
 using Types = std::tuple<DType, DType>;
