@@ -11,22 +11,28 @@ namespace {
 std::atomic<bool> requested{false};
 std::atomic<int> code{kExitInterrupted};
 
-void OnSignal(int signal) {
-  const int own = signal == SIGTERM ? kExitTerminated : kExitInterrupted;
-  if (requested.exchange(true)) _exit(own);
-  code.store(own);
+int CodeOf(int signal) { return signal == SIGTERM ? kExitTerminated : kExitInterrupted; }
+
+void Exit(int signal) { _exit(CodeOf(signal)); }
+
+void Request(int signal) {
+  if (requested.exchange(true)) Exit(signal);
+  code.store(CodeOf(signal));
 }
 
-}  // namespace
-
-void CatchInterrupts() {
+void Handle(void (*handler)(int)) {
   struct sigaction action = {};
-  action.sa_handler = OnSignal;
+  action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
+
+}  // namespace
+
+void ExitOnInterrupts() { Handle(Exit); }
+void CatchInterrupts() { Handle(Request); }
 
 const std::atomic<bool>& InterruptRequested() { return requested; }
 

@@ -11,7 +11,9 @@
 
 namespace zeroshard::tools {
 
-// From now on the first SIGINT or SIGTERM sets InterruptRequested(); the second ends the process with its code.
+// From now on a SIGINT or SIGTERM ends the process with its code: before there is a run that could look.
+void ExitOnInterrupts();
+// From now on the first one sets InterruptRequested(); the second ends the process.
 void CatchInterrupts();
 
 const std::atomic<bool>& InterruptRequested();

@@ -33,6 +33,8 @@ struct DataOptions {
   std::string path = {};       // empty: dict-gcide
   std::string tokenizer = {};  // "bytes", a SentencePiece model's file, or empty: automatic
   int64_t vocab = 0;           // 0: as large as the tokenizer's
+  // Whether another process has looked at text and token values just now: it is not done again.
+  bool checked = false;
   // Told what takes long: "unpacking ...".
   std::function<void(std::string_view)> notice = {};
 };

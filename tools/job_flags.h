@@ -1,0 +1,35 @@
+// Flags of every tool that runs ranks: which backend, how many, where they meet.
+//
+// Example:
+//   JobFlags job;
+//   job.Register(flags);
+//   ZS_RETURN_IF_ERROR(flags.Parse(argc - 1, argv + 1).status());
+//   ZS_ASSIGN_OR_RETURN(JobPlan plan, job.Plan(flags, "train", argc, argv));
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "zeroshard/tools/flags/flag_set.h"
+#include "zeroshard/tools/launch/job.h"
+
+namespace zeroshard::tools {
+
+class JobFlags {
+ public:
+  void Register(FlagSet& flags);
+
+  // After flags.Parse. `name`: of the tool. Errors: as PlanJob.
+  absl::StatusOr<JobPlan> Plan(const FlagSet& flags, const std::string& name, int argc, const char* const* argv) const;
+
+ private:
+  std::string backend_ = "gloo";
+  std::string device_ = "cpu";
+  int64_t nproc_ = kDefaultRanks;
+  std::string store_;
+  int64_t threads_ = 0;
+  double timeout_s_ = 300;
+};
+
+}  // namespace zeroshard::tools

@@ -1,0 +1,185 @@
+#include "zeroshard/tools/launch/job.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "zeroshard/comm/backend_registry.h"
+#include "zeroshard/comm/launch_environment.h"
+#include "zeroshard/comm/store_memory.h"
+#include "zeroshard/comm/store_spec.h"
+#include "zeroshard/device/cpu/cpu_device.h"
+#include "zeroshard/device/our_thread.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/tools/flags/nearest.h"
+#include "zeroshard/tools/launch/exit_code.h"
+#include "zeroshard/tools/launch/interrupt.h"
+#include "zeroshard/tools/launch/private_folder.h"
+#include "zeroshard/tools/launch/rank_processes.h"
+
+namespace zeroshard::tools {
+namespace {
+
+constexpr char kInProcess[] = "in_process";
+
+absl::Status CheckBackend(const std::string& backend) {
+  const std::vector<std::string> built_in = comm::Backends();
+  if (std::find(built_in.begin(), built_in.end(), backend) != built_in.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--backend=", backend, " is not built in; built in: ", absl::StrJoin(built_in, ", "),
+      built_in.empty() ? "none" : "; the nearest is --backend=", built_in.empty() ? "" : Nearest(backend, built_in)));
+}
+
+// Where a launcher started this process.
+absl::Status CheckLaunched(const comm::LaunchEnvironment& launch, const JobOptions& options) {
+  const std::string launcher(comm::Name(launch.launcher));
+  if (options.nproc && *options.nproc != launch.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("--nproc=", *options.nproc, " under ", launcher, ", which has started ",
+                                                   launch.world_size, " ranks: leave --nproc out"));
+  }
+  if (launch.world_size == 1) return absl::OkStatus();
+  if (options.backend == kInProcess) {
+    return absl::InvalidArgumentError(absl::StrCat("--backend=in_process joins threads of one process, but ", launcher,
+                                                   " has started ", launch.world_size, " processes: take --backend=gloo"));
+  }
+  if (options.store.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ranks that ", launcher, " starts need a place to meet: give --store=file:PATH, a ", "path that all of them see"));
+  }
+  return absl::OkStatus();
+}
+
+int ThreadsOf(const JobOptions& options, int ranks_here) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks_here));
+}
+
+// One rank from device to farewell. `code` is what the process would end with for the rank's sake.
+absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const RankBody& body, int& code) {
+  const std::unique_ptr<device::Device> device = device::MakeCpuDevice({.threads = plan.threads});
+  device::OurThread::Begin(device.get());
+  comm::BackendOptions options;
+  options.device = device.get();
+  options.store = &store;
+  options.rank = rank;
+  options.world_size = plan.world_size;
+  options.timeout = plan.options.timeout;
+  auto communicator = comm::CreateCommunicator(plan.options.backend, options);
+  if (!communicator.ok()) {
+    code = ExitCodeOf(communicator.status(), Phase::kConnecting);
+    return communicator.status();
+  }
+  absl::StatusOr<int> ended = body(**communicator);
+  if (!ended.ok()) {
+    (*communicator)->Abort(ended.status());
+    code = ExitCodeOf(ended.status(), Phase::kRunning);
+    return ended.status();
+  }
+  code = *ended;
+  const absl::Status farewell = (*communicator)->Finalize();
+  if (farewell.ok()) return absl::OkStatus();
+  code = ExitCodeOf(farewell, Phase::kRunning);
+  return farewell;
+}
+
+void SayError(const std::string& message) { std::cerr << absl::StrCat("error: ", message, "\n") << std::flush; }
+
+int RunOneRank(const JobPlan& plan, const RankBody& body) {
+  CatchInterrupts();
+  std::unique_ptr<comm::Store> store = std::make_unique<comm::MemoryStore>();
+  if (plan.world_size > 1) {
+    auto opened = comm::OpenStore(plan.options.store,
+                                  {.rank = plan.rank, .world_size = plan.world_size, .timeout = plan.options.timeout});
+    if (!opened.ok()) {
+      SayError(std::string(opened.status().message()));
+      return ExitCodeOf(opened.status(), Phase::kConnecting);
+    }
+    store = *std::move(opened);
+  }
+  int code = kExitDone;
+  const absl::Status status = RunRank(plan, plan.rank, *store, body, code);
+  if (!status.ok()) SayError(std::string(status.message()));
+  return code;
+}
+
+// The rank that failed for a reason of its own speaks before those that only noticed.
+int RunThreads(const JobPlan& plan, const RankBody& body) {
+  CatchInterrupts();
+  comm::MemoryStore store;
+  std::mutex mutex;
+  int worst_rank = -1, worst_code = kExitDone;
+  absl::Status worst;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < plan.world_size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      int code = kExitDone;
+      absl::Status status = RunRank(plan, rank, store, body, code);
+      std::lock_guard<std::mutex> lock(mutex);
+      if (code == kExitDone || (worst_code != kExitDone && (worst_code != kExitPeer || code == kExitPeer))) return;
+      worst_rank = rank;
+      worst_code = code;
+      worst = std::move(status);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  if (!worst.ok()) SayError(absl::StrCat("rank ", worst_rank, ": ", worst.message()));
+  return worst_code;
+}
+
+int RunProcesses(const JobPlan& plan) {
+  RankProcessesOptions processes{.ranks = plan.world_size, .arguments = plan.options.arguments, .name = plan.options.name};
+  std::optional<PrivateFolder> folder;
+  if (plan.options.store.empty()) {
+    absl::StatusOr<PrivateFolder> made = PrivateFolder::Create("zeroshard");
+    if (!made.ok()) {
+      SayError(std::string(made.status().message()));
+      return kExitInput;
+    }
+    folder.emplace(*std::move(made));
+    // Flags end before positional arguments may begin.
+    processes.arguments.insert(processes.arguments.begin(), absl::StrCat("--store=file:", folder->path()));
+  }
+  return RunRankProcesses(processes);
+}
+
+}  // namespace
+
+absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
+  ZS_RETURN_IF_ERROR(CheckBackend(options.backend));
+  if (!options.store.empty()) ZS_RETURN_IF_ERROR(comm::ParseStoreSpec(options.store).status());
+  ZS_ASSIGN_OR_RETURN(const comm::LaunchEnvironment launch, comm::ReadLaunchEnvironment(comm::ProcessEnvironment));
+  JobPlan plan;
+  plan.options = options;
+  if (launch.launched()) {
+    ZS_RETURN_IF_ERROR(CheckLaunched(launch, options));
+    plan.rank = launch.rank;
+    plan.world_size = launch.world_size;
+    plan.threads = ThreadsOf(options, launch.local_world_size.value_or(launch.world_size));
+    plan.relayed = std::getenv(kRelayVariable) != nullptr;
+    return plan;
+  }
+  plan.world_size = options.nproc.value_or(kDefaultRanks);
+  plan.threads = ThreadsOf(options, plan.world_size);
+  if (plan.world_size > 1) plan.kind = options.backend == kInProcess ? JobPlan::Kind::kThreads : JobPlan::Kind::kProcesses;
+  return plan;
+}
+
+int RunJob(const JobPlan& plan, const RankBody& body) {
+  switch (plan.kind) {
+    case JobPlan::Kind::kOneRank:
+      return RunOneRank(plan, body);
+    case JobPlan::Kind::kThreads:
+      return RunThreads(plan, body);
+    case JobPlan::Kind::kProcesses:
+      return RunProcesses(plan);
+  }
+  return kExitBug;
+}
+
+}  // namespace zeroshard::tools

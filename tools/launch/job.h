@@ -1,0 +1,57 @@
+// Runs a job of N ranks, whoever starts them: a launcher outside, this process by executing itself, or threads.
+//
+// Example:
+//   ZS_ASSIGN_OR_RETURN(JobPlan plan, PlanJob({.backend = "gloo", .nproc = 2, .name = "train", .arguments = arguments}));
+//   ... check everything that depends on plan.world_size ...
+//   return RunJob(plan, [&](comm::Communicator& communicator) -> absl::StatusOr<int> { ...; return kExitDone; });
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "zeroshard/comm/communicator.h"
+
+namespace zeroshard::tools {
+
+struct JobOptions {
+  std::string backend = "gloo";
+  std::optional<int> nproc = {};  // where it was asked for
+  std::string store = {};         // "file:PATH"; empty: ranks of one machine need none
+  int threads = 0;                // of a rank; 0: cores / ranks on this machine
+  absl::Duration timeout = absl::Minutes(5);
+  std::string name = "zeroshard";           // of the tool
+  std::vector<std::string> arguments = {};  // its command line, after the name
+};
+
+struct JobPlan {
+  enum class Kind {
+    kOneRank,    // this process is one rank
+    kThreads,    // its threads are the ranks
+    kProcesses,  // it starts the ranks
+  };
+  Kind kind = Kind::kOneRank;
+  int rank = 0;
+  int world_size = 1;
+  int threads = 1;       // of a rank
+  bool relayed = false;  // this process was started by RunJob, which has checked the input, and shows what it says
+  JobOptions options;
+};
+
+inline constexpr int kDefaultRanks = 2;
+
+// Errors: kInvalidArgument: the launcher's environment, a backend that is not built in, nproc against the launcher's world size, a
+// missing or unknown store, each with the remedy.
+absl::StatusOr<JobPlan> PlanJob(const JobOptions& options);
+
+// What one rank does; gives the rank's exit code. An error ends the job.
+using RankBody = std::function<absl::StatusOr<int>(comm::Communicator& communicator)>;
+
+// Runs the job to its end, and gives the exit code of this process. Why a job failed is the last line on the standard error.
+int RunJob(const JobPlan& plan, const RankBody& body);
+
+}  // namespace zeroshard::tools

@@ -1,0 +1,66 @@
+// Trains a GPT-2 with ZeRO: --help lists the flags.
+#include "zeroshard/trainer/train.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/tools/launch/exit_code.h"
+#include "zeroshard/tools/launch/interrupt.h"
+#include "zeroshard/tools/launch/job.h"
+#include "zeroshard/tools/train_flags.h"
+
+namespace zeroshard::tools {
+namespace {
+
+void Print(std::string_view text) { std::cout << text << std::flush; }
+void Note(std::string_view line) { std::cerr << line << '\n' << std::flush; }
+
+int Refuse(const absl::Status& status) {
+  Note(absl::StrCat("error: ", status.message()));
+  return ExitCodeOf(status, Phase::kStarting);
+}
+
+absl::StatusOr<int> TrainRank(comm::Communicator& communicator, const trainer::TrainOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const trainer::TrainOutcome outcome, trainer::Train(communicator, options));
+  if (outcome.stopped) {
+    if (communicator.rank() == 0) Note(absl::StrCat("interrupted after ", outcome.steps, " of ", options.steps, " steps"));
+    return InterruptExitCode();
+  }
+  if (outcome.files.ok()) return kExitDone;
+  Note(absl::StrCat("error: ", outcome.files.message(), "; the run itself went to its end"));
+  return kExitFile;
+}
+
+int Main(int argc, char** argv) {
+  ExitOnInterrupts();
+  TrainFlags flags;
+  const absl::Status parsed = flags.Parse(argc, argv);
+  if (!parsed.ok()) return Refuse(parsed);
+  if (flags.set().help_requested()) {
+    Print(flags.set().Help());
+    return kExitDone;
+  }
+  const absl::StatusOr<JobPlan> plan = flags.Plan(argc, argv);
+  if (!plan.ok()) return Refuse(plan.status());
+  absl::StatusOr<trainer::TrainOptions> options = flags.Options(*plan, Note);
+  if (!options.ok()) return Refuse(options.status());
+  options->stop = &InterruptRequested();
+  options->print = Print;
+  options->note = Note;
+  return RunJob(*plan, [&](comm::Communicator& communicator) { return TrainRank(communicator, *options); });
+}
+
+}  // namespace
+}  // namespace zeroshard::tools
+
+int main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  return zeroshard::tools::Main(argc, argv);
+}

@@ -1,0 +1,63 @@
+// The flags of tools:train, and what they come to.
+//
+// Example:
+//   TrainFlags flags;
+//   ZS_RETURN_IF_ERROR(flags.Parse(argc, argv));
+//   ZS_ASSIGN_OR_RETURN(JobPlan plan, flags.Plan(argc, argv));
+//   ZS_ASSIGN_OR_RETURN(trainer::TrainOptions options, flags.Options(plan));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/tools/engine_flags.h"
+#include "zeroshard/tools/flags/flag_set.h"
+#include "zeroshard/tools/job_flags.h"
+#include "zeroshard/trainer/train_options.h"
+
+namespace zeroshard::tools {
+
+class TrainFlags {
+ public:
+  TrainFlags();
+  TrainFlags(const TrainFlags&) = delete;
+  TrainFlags& operator=(const TrainFlags&) = delete;
+
+  absl::Status Parse(int argc, const char* const* argv);
+  const FlagSet& set() const { return set_; }
+
+  absl::StatusOr<JobPlan> Plan(int argc, const char* const* argv) const;
+
+  // Checks all that can be checked before a rank starts, the data included. `notice` is told what takes long.
+  // Errors: kInvalidArgument and those of PrepareData: the value, what is allowed, the remedy.
+  absl::StatusOr<trainer::TrainOptions> Options(const JobPlan& plan, std::function<void(std::string_view)> notice) const;
+
+ private:
+  void RegisterData();
+  void RegisterModel();
+  void RegisterOptimizer();
+  void RegisterOutput();
+  absl::StatusOr<optim::OptimizerOptions> Optimizer() const;
+  absl::Status CheckOutputs() const;
+
+  FlagSet set_;
+  JobFlags job_;
+  EngineFlags engine_;
+  std::string data_, tokenizer_ = "auto";
+  int64_t vocab_ = 0, seed_ = 1337;
+  model::GptOptions model_;
+  int64_t batch_, accumulation_ = 1, steps_;
+  std::string optimizer_ = "adamw", schedule_ = "cosine";
+  double lr_, min_lr_ = 0, beta1_ = 0.9, beta2_ = 0.95, eps_ = 1e-8, momentum_ = 0, weight_decay_ = 0.1, clip_ = 1;
+  bool nesterov_ = false;
+  int64_t warmup_;
+  std::string dtype_ = "fp32", gradient_dtype_ = "fp32";
+  std::string metrics_, summary_, progress_ = "auto";
+  int64_t sample_ = 200;
+};
+
+}  // namespace zeroshard::tools
