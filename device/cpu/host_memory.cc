@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -19,8 +21,18 @@ constexpr int64_t kAskFromBytes = int64_t{64} << 20;
 
 size_t RoundUp(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
+// The number in a file of one line, or -1: no such file, or no number in it ("max").
+int64_t NumberIn(const char* path) {
+  std::FILE* file = std::fopen(path, "r");
+  if (file == nullptr) return -1;
+  long long number = -1;
+  if (std::fscanf(file, "%lld", &number) != 1) number = -1;
+  std::fclose(file);
+  return number;
+}
+
 // What the kernel believes it can give without swapping, or -1 if it does not say.
-int64_t AvailableBytes() {
+int64_t AvailableToMachine() {
   std::FILE* file = std::fopen("/proc/meminfo", "r");
   if (file == nullptr) return -1;
   char line[128];
@@ -30,6 +42,16 @@ int64_t AvailableBytes() {
   }
   std::fclose(file);
   return kilobytes < 0 ? -1 : static_cast<int64_t>(kilobytes) * 1024;
+}
+
+// At most that much can be touched, by the machine's memory and the container's limit (control groups, version 2 and 1).
+int64_t AvailableBytes() {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const int64_t limit : {AvailableToMachine(), NumberIn("/sys/fs/cgroup/memory.max"),
+                              NumberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes")}) {
+    if (limit >= 0) least = std::min(least, limit);
+  }
+  return least;
 }
 
 // Makes every page present. The kernel's own way is faster, where it has one (Linux 5.14).
@@ -48,7 +70,7 @@ absl::StatusOr<HostMemory> HostMemory::Map(int64_t bytes) {
   if (bytes == 0) return memory;
   if (bytes >= kAskFromBytes) {
     const int64_t available = AvailableBytes();
-    if (available >= 0 && bytes > available) {
+    if (bytes > available) {
       return absl::ResourceExhaustedError(
           absl::StrCat("cannot allocate ", bytes, " bytes of host memory: ", available, " are available"));
     }
