@@ -65,6 +65,9 @@ class Transport {
   virtual int world_size() const = 0;
   virtual std::string_view name() const = 0;  // "gloo", for messages
 
+  // Of a piece that is summed as it comes: large enough that a message's fixed cost is small beside it.
+  virtual int64_t piece_bytes() const { return int64_t{128} << 10; }
+
   // Begin to send data[0, bytes) to `peer`, to receive exactly `bytes` from it. Return at once; the memory stays as it is, and
   // (received) is not looked at, until Wait. bytes > 0. Allocate nothing of ours. A failure is told by Wait.
   virtual Transfer Send(int peer, Channel channel, const void* data, int64_t bytes) = 0;

@@ -8,6 +8,9 @@
 namespace zeroshard::backends {
 namespace {
 
+// Room for four pieces of GlooTransport::piece_bytes() of each of two peers; with more, pieces are smaller.
+constexpr int64_t kScratchBytes = int64_t{4} << 20;
+
 const bool kRegistered = comm::RegisterBackend("gloo", &MakeGlooCommunicator);
 
 }  // namespace
@@ -21,7 +24,8 @@ absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeGlooCommunicator(const c
   connect.interface = options.interface;
   connect.master_address = comm::ProcessEnvironment("MASTER_ADDR").value_or("");
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<GlooTransport> transport, GlooTransport::Connect(connect));
-  return comm::MakeHostCommunicator(*options.device, std::move(transport), {.timeout = options.timeout});
+  return comm::MakeHostCommunicator(*options.device, std::move(transport),
+                                    {.timeout = options.timeout, .scratch_bytes = kScratchBytes});
 }
 
 }  // namespace zeroshard::backends

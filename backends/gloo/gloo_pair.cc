@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,11 @@ void GlooPair::Shut(const std::string& why) {
 }
 
 void GlooPair::handleEvents(int events) {
+  // Where the communicator's thread is at this pair, Gloo comes back at once, and again: let that thread run.
+  if (std::unique_lock<std::mutex> lock(m_, std::try_to_lock); !lock) {
+    std::this_thread::yield();
+    return;
+  }
   const absl::Status status = CallGloo([&] { Base::handleEvents(events); });
   if (status.ok()) return;
   const absl::Status shut = CallGloo([&] { Shut(std::string(status.message())); });

@@ -38,6 +38,8 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
   int rank() const override { return options_.rank; }
   int world_size() const override { return options_.world_size; }
   std::string_view name() const override { return "gloo"; }
+  // A message costs about 30 us of both ends' cores, and its bytes leave the caches anyway.
+  int64_t piece_bytes() const override { return int64_t{512} << 10; }
 
   comm::Transfer Send(int peer, comm::Channel channel, const void* data, int64_t bytes) override;
   comm::Transfer Receive(int peer, comm::Channel channel, void* data, int64_t bytes) override;

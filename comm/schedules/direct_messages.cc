@@ -15,9 +15,6 @@ static_assert(kDepth <= kMaxInFlight);
 
 // Bytes of a piece that goes straight from memory to memory: its message's fixed cost is small beside it.
 constexpr int64_t kPlainBytes = int64_t{512} << 10;
-// Of one that is summed: a few of them stay in a core's second cache.
-constexpr int64_t kSummedBytes = int64_t{128} << 10;
-
 // Transfers of a slot: receives of every rank, then sends to every rank; none where there is none.
 struct SlotTransfers {
   std::span<Transfer> in;
@@ -30,10 +27,10 @@ SlotTransfers TransfersOf(Exchange& exchange, int slot) {
   return {all.first(n), all.last(n)};
 }
 
-// Elements of a piece, such that all peers' pieces of kDepth slots fit in the scratch.
-int64_t SummedElements(const Exchange& exchange, int64_t size) {
+// Elements of a piece that is summed, such that all peers' pieces of kDepth slots fit in the scratch.
+int64_t SummedElements(Exchange& exchange, int64_t size) {
   const int64_t room = static_cast<int64_t>(exchange.scratch().size()) / (kDepth * (exchange.world_size() - 1));
-  const int64_t elements = std::min(room, kSummedBytes) / size;
+  const int64_t elements = std::min(room, exchange.transport().piece_bytes()) / size;
   return elements >= 64 ? elements / 64 * 64 : std::max<int64_t>(elements, 1);
 }
 
