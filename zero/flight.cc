@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "zeroshard/zero/wait_point.h"
 
 namespace zeroshard::zero {
 
@@ -55,13 +54,13 @@ void Flight::Send(int64_t positions) {
     positions -= count;
     if (count == left) ++first_pending_;
   }
-  last_ = reduction_->Issue(pieces_, {.after = {After(WaitPoint::kBackwardBeforeReduction, *ready_[last])},
+  last_ = reduction_->Issue(pieces_, {.after = {ready_[last].get()},
                                       .wait_at_once = options_.wait_at_once});
-  if (options_.wait_at_once) Order(WaitPoint::kReductionBeforeUse, last_, *compute_);
+  if (options_.wait_at_once) last_.WaitOn(*compute_);
 }
 
 void Flight::Land() {
-  if (!taken_list_.empty()) Order(WaitPoint::kReductionBeforeUse, last_, *compute_);
+  if (!taken_list_.empty()) last_.WaitOn(*compute_);
   for (const Pending& pending : taken_list_) LandOne(pending.departure);
   taken_list_.clear();
   first_pending_ = 0;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/status_macros.h"
-#include "zeroshard/zero/wait_point.h"
 
 namespace zeroshard::zero {
 
@@ -86,7 +85,7 @@ absl::Status ParameterStore::Acquire(int unit) {
   for (int b : u.blocks) {
     Block& block = blocks_[b];
     if (block.state == ShardState::kUnsharding) {
-      Order(WaitPoint::kGatherBeforeUse, block.work, *compute_);
+      block.work.WaitOn(*compute_);
       block.state = ShardState::kUnsharded;
     }
     ++block.holders;
@@ -173,7 +172,7 @@ void ParameterStore::StartGather(int b, int slot) {
     first += elements;
   }
   comm::CallOptions call;
-  call.after = {After(WaitPoint::kReleaseBeforeGather, *slots_[slot].released), After(WaitPoint::kUpdateBeforeGather, *written_)};
+  call.after = {slots_[slot].released.get(), written_.get()};
   call.wait_at_once = !options_->overlap;
   block.work = block.gather.Issue(block.owned, block.full, call);
   block.state = ShardState::kUnsharding;
@@ -197,7 +196,7 @@ device::Array ParameterStore::Whole(int section) const {
 void ParameterStore::BeginUpdate() {
   for (Block& block : blocks_) {
     if (block.state == ShardState::kUnsharding) {
-      Order(WaitPoint::kGatherBeforeUpdate, block.work, *compute_);
+      block.work.WaitOn(*compute_);
       block.state = ShardState::kUnsharded;
     }
   }
@@ -216,9 +215,9 @@ void ParameterStore::EndUpdate(bool gather) {
   if (!gather || !ShardsOptimizer(options_->stage) || ShardsParameters(options_->stage)) return;
   for (Block& block : blocks_) {
     block.work = block.gather.Issue(block.owned, block.full,
-                                    {.after = {After(WaitPoint::kUpdateBeforeGather, *written_)}, .wait_at_once = !options_->overlap});
+                                    {.after = {written_.get()}, .wait_at_once = !options_->overlap});
     block.state = ShardState::kUnsharding;
-    if (!options_->overlap) Order(WaitPoint::kGatherBeforeUse, block.work, *compute_);
+    if (!options_->overlap) block.work.WaitOn(*compute_);
   }
 }
 

@@ -7,7 +7,6 @@
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/holding.h"
-#include "zeroshard/zero/wait_point.h"
 
 namespace zeroshard::zero {
 
@@ -78,11 +77,11 @@ absl::Status StepEnd::Run(const GradientStore& gradients, ParameterStore& parame
   if (ShardsOptimizer(options_->stage)) {
     compute_->Record(*summed_);
     comm::Work work = communicator_->AllReduce(sum, sum, comm::ReduceOp::kSum,
-                                               {.after = {After(WaitPoint::kNormBeforeSum, *summed_)},
+                                               {.after = {summed_.get()},
                                                 .wait_at_once = true,
                                                 .traffic = comm::Traffic::kControl,
                                                 .label = "gradient norm"});
-    Order(WaitPoint::kSumBeforeScalars, work, *compute_);
+    work.WaitOn(*compute_);
   }
   ZS_RETURN_IF_ERROR(communicator_->status());
   device.step().DeriveScalars(*compute_, sum, rule_, learning_rate, scalars);
@@ -117,7 +116,7 @@ absl::Status StepEnd::Apply(const GradientStore& gradients, ParameterStore& para
 
 absl::StatusOr<device::StepScalars> StepEnd::Result() {
   if (!ran_) return absl::FailedPreconditionError("no step has been made yet");
-  if (!LeftOut(WaitPoint::kCopyBeforeResult)) copied_->Synchronize();
+  copied_->Synchronize();
   ZS_RETURN_IF_ERROR(communicator_->status());
   ZS_RETURN_IF_ERROR(communicator_->device().status());
   device::StepScalars scalars;
