@@ -33,6 +33,7 @@ enum BlockParameter {
 absl::StatusOr<GptBlock> GptBlock::Plan(device::Device& device, const GptOptions& options) {
   const int64_t rows = options.batch * options.context, width = options.width;
   GptBlock block;
+  block.width_ = width;
   ZS_ASSIGN_OR_RETURN(block.attention_, device.PlanAttention({.batch = options.batch,
                                                               .heads = options.heads,
                                                               .context = options.context,
@@ -77,8 +78,7 @@ void GptBlock::BackwardMlp(Stream& stream, std::span<const Array> parameters, st
   WriteRowSums(stream, shared.partials.d_x, targets[kOutBias]);
   out_.InputGradient(stream, shared.d_residual, parameters[kOutWeight], shared.d_fc);
   // From here on own.fc is GELU's output, which the gradient of `out` wants.
-  kernels.GeluBackward(stream, own.fc, shared.d_fc, shared.gelu_partials,
-                       shared.gelu_partials.elements() / device::PartialRows(shared.inputs.elements()));
+  kernels.GeluBackward(stream, own.fc, shared.d_fc, shared.gelu_partials, 4 * width_);
   WriteWeightGradient(stream, out_, shared.d_residual, own.fc, targets[kOutWeight]);
   WriteRowSums(stream, shared.gelu_partials, targets[kFcBias]);
   if (!targets[kFcWeight].array.empty()) {

@@ -43,6 +43,7 @@ class GptBlock {
                          std::span<const GradientTarget> targets, const GptActivations& shared,
                          const BlockActivations& own) const;
 
+  int64_t width_ = 0;
   std::unique_ptr<device::Attention> attention_;
   Linear qkv_, proj_, fc_, out_;
 };

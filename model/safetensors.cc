@@ -51,13 +51,13 @@ std::optional<int64_t> Count(const json& value) {
   return value.get<int64_t>();
 }
 
-// The product of the sizes, or nothing where it leaves 62 bits.
-std::optional<int64_t> Product(const std::vector<int64_t>& shape) {
+// The product of the sizes, or -1 where it leaves 59 bits.
+int64_t Product(const std::vector<int64_t>& shape) {
   int64_t product = 1;
   for (const int64_t size : shape) {
-    if (__builtin_mul_overflow(product, size, &product)) return std::nullopt;
+    if (__builtin_mul_overflow(product, size, &product)) return -1;
   }
-  return product < (int64_t{1} << 59) ? std::optional(product) : std::nullopt;
+  return product < (int64_t{1} << 59) ? product : -1;
 }
 
 // An entry of the header, or what is wrong with it.
@@ -74,13 +74,14 @@ absl::StatusOr<Safetensors::Tensor> ParseTensor(const json& entry, int64_t data_
     if (!count) return bad("has a size that is no count");
     tensor.shape.push_back(*count);
   }
-  const std::optional<int64_t> begin = Count((*offsets)[0]), end = Count((*offsets)[1]), elements = Product(tensor.shape);
+  const std::optional<int64_t> begin = Count((*offsets)[0]), end = Count((*offsets)[1]);
+  const int64_t elements = Product(tensor.shape);
   if (!begin || !end || *begin > *end || *end > data_bytes) {
     return bad(absl::StrCat("lies outside the file's ", data_bytes, " bytes of data"));
   }
   const int64_t element_bytes = ElementBytes(tensor.dtype);
   if (element_bytes == 0) return bad(absl::StrCat("has an unknown dtype '", tensor.dtype, "'"));
-  if (!elements || *elements * element_bytes != *end - *begin) {
+  if (elements < 0 || elements * element_bytes != *end - *begin) {
     return bad(absl::StrCat("has ", *end - *begin, " bytes, which do not fit its shape"));
   }
   tensor.first_byte = data_start + *begin;

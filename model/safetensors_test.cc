@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,30 @@ TEST(SafetensorsTest, DamagedFiles_AreRefusedWithTheirName) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << bytes;
     EXPECT_NE(status.message().find(path), absl::string_view::npos) << status;
   }
+}
+
+TEST(SafetensorsTest, AnyDamage_IsAnErrorOrAFileThatReads) {
+  const std::string good = Header(kGood) + Floats({1, 2, 3, 4, 5, 6}) + "half";
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 1000; ++i) {
+    std::string bytes = good;
+    for (int change = 0; change < 1 + i % 3; ++change) bytes[random() % bytes.size()] = static_cast<char>(random());
+    bytes.resize(i % 5 == 0 ? random() % bytes.size() : bytes.size());
+    const auto file = Safetensors::Open(WriteFile(bytes));
+    if (!file.ok()) {
+      ++refused;
+      continue;
+    }
+    for (const auto& [name, tensor] : file->tensors()) {
+      ASSERT_LE(tensor.first_byte + tensor.bytes, static_cast<int64_t>(bytes.size()));
+      std::vector<float> values(tensor.elements());
+      const absl::Status status = file->Read(name, values);
+      EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kUnimplemented) << status;
+    }
+  }
+  EXPECT_GT(refused, 300);
+  EXPECT_LT(refused, 1000);
 }
 
 TEST(SafetensorsTest, AFileThatIsNone_IsToldApart) {
