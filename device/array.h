@@ -18,8 +18,7 @@ namespace zeroshard::device {
 class Array {
  public:
   constexpr Array() = default;
-  constexpr Array(uint64_t address, int64_t elements, DType dtype)
-      : address_(address), elements_(elements), dtype_(dtype) {}
+  constexpr Array(uint64_t address, int64_t elements, DType dtype) : address_(address), elements_(elements), dtype_(dtype) {}
 
   // Where it starts, in the device's own address space: compared and offset, never dereferenced outside device/.
   constexpr uint64_t address() const { return address_; }

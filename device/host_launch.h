@@ -45,9 +45,9 @@ HostArgument<T, AccessMode::kReadWrite> Update(InOut io) {
 namespace internal {
 
 template <class T>
-constexpr bool kIsDeclared = false;
+inline constexpr bool kIsDeclared = false;
 template <class T, AccessMode kMode>
-constexpr bool kIsDeclared<HostArgument<T, kMode>> = true;
+inline constexpr bool kIsDeclared<HostArgument<T, kMode>> = true;
 
 template <class T, AccessMode kMode>
 std::span<T> Resolve(const AddressMap& map, const HostArgument<T, kMode>& argument) {

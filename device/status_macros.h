@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define ZS_RETURN_IF_ERROR(expression)              \
-  do {                                              \
-    ::absl::Status zs_status_ = (expression);       \
-    if (!zs_status_.ok()) return zs_status_;        \
+#define ZS_RETURN_IF_ERROR(expression)        \
+  do {                                        \
+    ::absl::Status zs_status_ = (expression); \
+    if (!zs_status_.ok()) return zs_status_;  \
   } while (false)
 
 #define ZS_CONCAT_INNER_(a, b) a##b

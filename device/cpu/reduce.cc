@@ -101,26 +101,29 @@ void GroupInto(const From* const* parts, size_t group, Wide* to, int64_t count) 
   }
 }
 
+// Joins the two uppermost of `top` partial results, of sizes[] parts each; how many are left.
+template <Combine kCombine, class Wide>
+size_t JoinTop(Wide (*stack)[kBlock], size_t* sizes, size_t top, int64_t count) {
+  const Wide* const pair[2] = {stack[top - 2], stack[top - 1]};
+  sizes[top - 2] += sizes[top - 1];
+  TreeInto<kCombine, 2, false>(pair, stack[top - 2], count);
+  return top - 1;
+}
+
 // The whole tree of a block, count <= kBlock, into stack[0]. Level by level pairing is a binary counter over groups: equal
 // neighbours join as soon as both are there, what is left over joins from the right at the end.
 template <Combine kCombine, class From, class Wide>
 void BlockInto(std::span<const From* const> parts, Wide (*stack)[kBlock], int64_t count) {
   size_t sizes[kLevels];
   size_t top = 0;
-  const auto join = [&] {
-    --top;
-    const Wide* const pair[2] = {stack[top - 1], stack[top]};
-    sizes[top - 1] += sizes[top];
-    TreeInto<kCombine, 2, false>(pair, stack[top - 1], count);
-  };
   for (size_t begin = 0; begin < parts.size(); begin += sizes[top - 1]) {
-    while (top > 1 && sizes[top - 2] == sizes[top - 1]) join();
+    while (top > 1 && sizes[top - 2] == sizes[top - 1]) top = JoinTop<kCombine>(stack, sizes, top, count);
     const size_t group = std::min<size_t>(8, std::bit_floor(parts.size() - begin));
     sizes[top] = group;
     GroupInto<kCombine, false>(parts.data() + begin, group, stack[top], count);
     ++top;
   }
-  while (top > 1) join();
+  while (top > 1) top = JoinTop<kCombine>(stack, sizes, top, count);
 }
 
 // out[i] = from[i] / divisor, rounded once.
