@@ -1,7 +1,9 @@
 #include "zeroshard/zero/testing/toy_model.h"
 
+#include <limits>
 #include <string_view>
 
+#include "zeroshard/device/device.h"
 #include "zeroshard/device/host_launch.h"
 
 namespace zeroshard::zero::testing {
@@ -54,10 +56,17 @@ float UseGradient(const Sample& sample, int unit, int parameter, bool reads, int
   return reads ? c * (value - Target(parameter, element)) : c;
 }
 
+void ToyModel::Pad(device::Stream& stream, const device::Array& array) const {
+  const int64_t padding = -array.elements() & 63;
+  if (padding_ == Padding::kLeft || array.empty() || padding == 0) return;
+  stream.device().elementwise().Fill(stream, array.Slice(array.elements(), padding), std::numeric_limits<double>::quiet_NaN());
+}
+
 void ToyModel::Forward(device::Stream& stream, int unit, std::span<const device::Array> parameters, const Sample& sample,
                        device::Array loss) const {
   const bool reads = units_[unit].backward_reads_parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
+    Pad(stream, parameters[i]);
     HostLaunch(
         stream, "toy forward",
         [](std::span<const float> values, std::span<double> sum, Sample s, int u, int p, bool r) {
@@ -73,6 +82,7 @@ void ToyModel::Backward(device::Stream& stream, int unit, std::span<const device
   for (size_t i = 0; i < targets.size(); ++i) {
     const device::Array& target = targets[i].array;
     if (target.empty()) continue;
+    Pad(stream, target);
     const device::Array values = reads ? parameters[i] : device::Array();
     const int p = static_cast<int>(i);
     if (targets[i].accumulate) {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "zeroshard/device/array.h"
@@ -41,9 +42,13 @@ double UseLoss(const Sample& sample, int unit, int parameter, bool reads, std::s
 // One use's gradient of an element of this value.
 float UseGradient(const Sample& sample, int unit, int parameter, bool reads, int64_t element, float value);
 
+// What a ToyModel leaves in the padding behind each parameter and gradient that it is handed: nothing, or NaN.
+enum class Padding : uint8_t { kLeft, kNaN };
+
 class ToyModel {
  public:
-  explicit ToyModel(std::vector<model::UnitSpec> units) : units_(std::move(units)) {}
+  explicit ToyModel(std::vector<model::UnitSpec> units, Padding padding = Padding::kLeft)
+      : units_(std::move(units)), padding_(padding) {}
 
   const std::vector<model::UnitSpec>& units() const { return units_; }
 
@@ -54,7 +59,10 @@ class ToyModel {
                 std::span<const model::GradientTarget> targets, const Sample& sample) const;
 
  private:
+  void Pad(device::Stream& stream, const device::Array& array) const;
+
   std::vector<model::UnitSpec> units_;
+  Padding padding_;
 };
 
 }  // namespace zeroshard::zero::testing

@@ -71,7 +71,7 @@ absl::StatusOr<TrainingRun> Train(comm::Communicator& communicator, const std::v
   ZS_RETURN_IF_ERROR(WriteInitial(*engine, units));
   device::Device& device = communicator.device();
   ZS_ASSIGN_OR_RETURN(const device::Buffer losses, device.Allocate(8 * training.steps, device::Use::kActivations, "losses"));
-  const ToyModel model(units);
+  const ToyModel model(units, training.padding);
   TrainingRun run;
   for (int step = 0; step < training.steps; ++step) {
     if (training.before_step) ZS_RETURN_IF_ERROR(training.before_step(*engine, step));

@@ -25,6 +25,7 @@ struct TrainingOptions {
   int steps = 3;
   // Of each step; every unit in every micro-batch by default.
   std::function<Schedule(int step)> schedule = nullptr;
+  Padding padding = Padding::kLeft;
   // Called before each step's first unit, with the engine; tests do to it what they will.
   std::function<absl::Status(Engine& engine, int step)> before_step = nullptr;
 };
