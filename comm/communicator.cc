@@ -64,13 +64,12 @@ Work Communicator::Barrier(const CallOptions& options) { return Issue(OpKind::kB
 Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options) {
   std::lock_guard<std::mutex> lock(issue_mutex_);
   Ring::Slot& slot = ring_->Claim();
-  slot.segments.assign(segments.begin(), segments.end());
   Operation& operation = slot.operation;
   operation.kind = kind;
   operation.op = op;
   operation.root = root;
   operation.sequence = sequence_ + 1;
-  operation.segments = slot.segments;
+  operation.segments = ring_->Keep(slot, segments);
   operation.after = options.after;
   operation.wait_at_once = options.wait_at_once;
   operation.traffic = options.traffic;

@@ -221,6 +221,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Devic
   const int64_t scratch_bytes = world_size == 1 ? 0 : std::max(options.scratch_bytes, kLeastScratchPerRank * world_size);
   ZS_ASSIGN_OR_RETURN(device::Buffer scratch,
                       device.AllocateHost(scratch_bytes, device::Use::kCommunication, "scratch of collectives"));
+  device.ledger().Predict(device::Use::kCommunication, scratch_bytes);
   return std::make_unique<HostCommunicator>(device, std::move(transport), options, std::move(stream), std::move(view),
                                             std::move(scratch));
 }

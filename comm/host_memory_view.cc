@@ -19,6 +19,7 @@ absl::StatusOr<HostMemoryView> HostMemoryView::Create(device::Device& device, de
   // Each column of a collective needs its input and its output, perhaps for every rank; a piece has one at least.
   view.staging_bytes_ = std::max<int64_t>(staging_bytes, 16 * (world_size + 1));
   ZS_ASSIGN_OR_RETURN(view.staging_, device.AllocateHost(view.staging_bytes_, device::Use::kCommunication, "staging of collectives"));
+  device.ledger().Predict(device::Use::kCommunication, view.staging_bytes_);
   view.staging_data_ = static_cast<std::byte*>(device.HostPointer(view.staging_));
   return view;
 }

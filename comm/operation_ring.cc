@@ -1,10 +1,15 @@
 #include "zeroshard/comm/operation_ring.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace zeroshard::comm {
 namespace {
 
 // About 4 us of pauses: longer than a hand-over between running threads, shorter than a sleep and a wake.
 constexpr int kSpins = 100;
+
+constexpr size_t kLeastListCapacity = 4;
 
 // Holds the caller until `value` is `target` or beyond.
 void AwaitAtLeast(const std::atomic<uint64_t>& value, uint64_t target) {
@@ -31,12 +36,23 @@ Communicator::Ring::Slot& Communicator::Ring::Claim() {
   AwaitAtLeast(slot.finished, slot.issued.load(std::memory_order_relaxed));
   std::lock_guard<std::mutex> lock(mutex_);
   slot.status = absl::OkStatus();
-  slot.segments.clear();
   slot.operation = Operation();
   slot.operation.ticket = ticket;
   slot.operation.end = slot.end.get();
   slot.issued.store(ticket, std::memory_order_release);
   return slot;
+}
+
+std::span<const Segment> Communicator::Ring::Keep(const Slot& slot, std::span<const Segment> segments) {
+  if (segments.size() > list_capacity_) {
+    list_capacity_ = std::max(kLeastListCapacity, std::bit_ceil(segments.size()));
+    blocks_.push_back(std::make_unique<Segment[]>(kRing * list_capacity_));
+  }
+  if (segments.empty()) return {};
+  const auto index = static_cast<size_t>(&slot - slots_.data());
+  Segment* list = blocks_.back().get() + index * list_capacity_;
+  std::copy(segments.begin(), segments.end(), list);
+  return {list, segments.size()};
 }
 
 Communicator::Ring::Slot* Communicator::Ring::Find(uint64_t ticket) {

@@ -1,7 +1,8 @@
 // OperationRing: the operations of a communicator that are in flight, in a fixed number of slots.
 //
-// Ticket t lives in slot t % kRing, until ticket t + kRing takes it over. Nothing is allocated after the first lists of segments
-// of each length. One thread claims and publishes; any thread finishes, and waits.
+// Ticket t lives in slot t % kRing, until ticket t + kRing takes it over. Nothing is allocated but where a list of segments is
+// longer than any before: then room is made for one as long in every slot at once. One thread claims and publishes; any thread
+// finishes, and waits.
 //
 // Example:
 //   Slot& slot = ring.Claim();          // waits for the operation that had the slot
@@ -14,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,11 +28,10 @@ class Communicator::Ring {
  public:
   struct Slot {
     Operation operation;
-    std::vector<Segment> segments;
     std::unique_ptr<device::Event> end;
-    absl::Status status;                 // under mutex_
-    std::atomic<uint64_t> issued{0};     // the ticket that has the slot
-    std::atomic<uint64_t> finished{0};   // the latest ticket that ended in it
+    absl::Status status;                // under mutex_
+    std::atomic<uint64_t> issued{0};    // the ticket that has the slot
+    std::atomic<uint64_t> finished{0};  // the latest ticket that ended in it
   };
 
   explicit Ring(device::Device& device);
@@ -39,6 +40,8 @@ class Communicator::Ring {
   Slot& Claim();
   // The slot of `ticket`, or null where a later one has taken it over.
   Slot* Find(uint64_t ticket);
+  // A copy of `segments` that is good until the slot is taken over.
+  std::span<const Segment> Keep(const Slot& slot, std::span<const Segment> segments);
   void Finish(Slot& slot, const absl::Status& status);
   // Holds the caller until `ticket` has ended. Its status, or nothing where its slot was taken over.
   std::optional<absl::Status> Await(uint64_t ticket);
@@ -49,6 +52,9 @@ class Communicator::Ring {
 
  private:
   std::vector<Slot> slots_;
+  // Blocks of kRing lists, each block's lists longer than the last one's; operations in flight may still lie in an old one.
+  std::vector<std::unique_ptr<Segment[]>> blocks_;
+  size_t list_capacity_ = 0;
   std::unique_ptr<device::Event> done_;
   std::mutex mutex_;
   uint64_t next_ = 1;

@@ -41,13 +41,9 @@ absl::Status CheckWritable(const std::string& flag, const std::string& path) {
 trainer::ProgressStyle StyleOf(const std::string& progress, const JobPlan& plan) {
   if (progress == "none") return trainer::ProgressStyle::kNone;
   if (progress == "plain") return trainer::ProgressStyle::kPlain;
-  if (plan.relayed) {
-    const char* relay = std::getenv(kRelayVariable);
-    const bool live = relay != nullptr && std::string_view(relay) == "live";
-    return live || progress == "live" ? trainer::ProgressStyle::kRelayed : trainer::ProgressStyle::kPlain;
-  }
-  return progress == "live" || isatty(STDERR_FILENO) != 0 ? trainer::ProgressStyle::kTerminal
-                                                          : trainer::ProgressStyle::kPlain;
+  const char* relay = std::getenv(kRelayVariable);
+  const bool looked_on = plan.relayed ? relay != nullptr && std::string_view(relay) == "live" : isatty(STDERR_FILENO) != 0;
+  return progress == "live" || looked_on ? trainer::ProgressStyle::kLive : trainer::ProgressStyle::kPlain;
 }
 
 }  // namespace
@@ -224,6 +220,7 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
   options.summary_path = UserPath(summary_);
   options.backend = plan.options.backend;
   options.progress = StyleOf(progress_, plan);
+  options.relayed = plan.relayed;
   options.shares_process = plan.kind == JobPlan::Kind::kThreads;
   options.run.seed = static_cast<uint64_t>(seed_);
   options.run.rows = batch_ * plan.world_size;

@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kPlainLines = 40;
-constexpr std::chrono::milliseconds kTerminalEvery(100);
+constexpr std::chrono::milliseconds kLiveEvery(100);
 constexpr std::chrono::seconds kPlainEvery(10);
 // Of the running mean of a step's time: weight of the newest.
 constexpr double kSmoothing = 0.1;
@@ -83,7 +83,7 @@ Progress::Progress(const ProgressOptions& options) : options_(options) {}
 bool Progress::Due(int64_t step) const {
   if (step == 0 || step + 1 == options_.steps) return true;
   const Clock::duration since = Clock::now() - shown_;
-  if (options_.style != ProgressStyle::kPlain) return since >= kTerminalEvery;
+  if (options_.style != ProgressStyle::kPlain) return since >= kLiveEvery;
   return (step + 1) % std::max<int64_t>(1, (options_.steps + kPlainLines - 1) / kPlainLines) == 0 || since >= kPlainEvery;
 }
 
@@ -95,9 +95,10 @@ void Progress::Show(const StepMetrics& metrics) {
   shown_ = Clock::now();
   std::array<char, 256> line;
   size_t length = 0;
-  if (options_.style != ProgressStyle::kPlain) line[length++] = '\r';
+  const bool live = options_.style == ProgressStyle::kLive;
+  if (live || options_.relayed) line[length++] = '\r';
   length += FormatProgress(options_, metrics, step_s_, ResidentBytes(), std::span(line).subspan(length, 220));
-  if (options_.style == ProgressStyle::kTerminal) {
+  if (live && !options_.relayed) {
     std::memcpy(line.data() + length, "\033[K", 3);
     length += 3;
     standing_ = true;

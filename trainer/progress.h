@@ -20,15 +20,15 @@ namespace zeroshard::trainer {
 
 enum class ProgressStyle : uint8_t {
   kNone,
-  kPlain,     // a line now and then: the first step, the last, about forty between them, and one at least every ten seconds
-  kTerminal,  // one line, written over at most ten times a second
-  // As kTerminal, for the process that started this one and shows it: each line begins with '\r' and ends with '\n'.
-  kRelayed,
+  kPlain,  // a line now and then: the first step, the last, about forty between them, and one at least every ten seconds
+  kLive,   // one line, written over at most ten times a second
 };
 
 struct ProgressOptions {
   int descriptor = 2;
   ProgressStyle style = ProgressStyle::kPlain;
+  // Whether the process that started this one shows the lines: each then begins with '\r' and ends with '\n'.
+  bool relayed = false;
   int64_t steps = 0;
   double peak_flops = 0;       // of all ranks' matrix products, a second; 0: not known
   double flops_per_token = 0;  // of a training step

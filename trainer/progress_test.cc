@@ -49,10 +49,23 @@ TEST(Progress, PlainLinesAreFewAndTheLastIsThere) {
   EXPECT_EQ(text.find('\r'), std::string::npos);
 }
 
-TEST(Progress, TerminalLineIsWrittenOver) {
-  const std::string text = Shown(ProgressStyle::kTerminal, 5);
+TEST(Progress, LiveLineIsWrittenOver) {
+  const std::string text = Shown(ProgressStyle::kLive, 5);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_THAT(text, StartsWith("\rstep 1/5"));
+}
+
+TEST(Progress, RelayedLinesAreMarkedAndWhole) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  Progress progress({.descriptor = ends[1], .relayed = true, .steps = 9});
+  progress.Show({.step = 0});
+  char text[256] = {};
+  ASSERT_GT(read(ends[0], text, sizeof text - 1), 0);
+  EXPECT_THAT(std::string(text), StartsWith("\rstep 1/9"));
+  EXPECT_EQ(std::string(text).back(), '\n');
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(Progress, ResidentMemoryIsRead) {

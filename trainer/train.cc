@@ -52,6 +52,7 @@ absl::Status Training::Prepare() {
       InitializeWeights(run_->engine(), run_->units(), options_.run.model.layers, options_.run.seed, communicator_.rank()));
   if (communicator_.rank() == 0) {
     progress_.emplace(ProgressOptions{.style = options_.progress,
+                                      .relayed = options_.relayed,
                                       .steps = options_.steps,
                                       .peak_flops = peak * communicator_.world_size(),
                                       .flops_per_token = TrainingFlopsPerToken(options_.run.model)});

@@ -23,6 +23,7 @@ struct TrainOptions {
   std::string summary_path = {};  // JSON; empty: none
   std::string backend = {};       // for the summary
   ProgressStyle progress = ProgressStyle::kPlain;
+  bool relayed = false;  // see ProgressOptions
   // Whether ranks share this process, so that its memory is not one rank's.
   bool shares_process = false;
   // Set from outside (a signal) to end the run after the step under way, on all ranks. May be null.

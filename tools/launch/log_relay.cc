@@ -17,8 +17,11 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 }  // namespace
 
-LogRelay::LogRelay(int ranks, int descriptor)
-    : descriptor_(descriptor), pending_(static_cast<size_t>(ranks)), reasons_(static_cast<size_t>(ranks)) {}
+LogRelay::LogRelay(int ranks, int descriptor, Progress progress)
+    : descriptor_(descriptor),
+      style_(progress),
+      pending_(static_cast<size_t>(ranks)),
+      reasons_(static_cast<size_t>(ranks)) {}
 
 void LogRelay::Feed(int rank, std::string_view bytes) {
   std::string& pending = pending_[static_cast<size_t>(rank)];
@@ -35,6 +38,7 @@ void LogRelay::Feed(int rank, std::string_view bytes) {
 
 void LogRelay::Line(int rank, std::string_view line) {
   if (line.substr(0, 1) == "\r") {
+    if (style_ == Progress::kLines) return Write(absl::StrCat(View(line.substr(1)), "\n"));
     progress_ = line.substr(1);
     Write(absl::StrCat("\r", progress_, "\033[K"));
     return;

@@ -1,11 +1,11 @@
-// Shows what several ranks write to their standard errors on one: whole lines, each with its rank before it, and rank 0's progress
-// as one line that is written over.
+// Shows what several ranks write to their standard errors on one: whole lines, each with its rank before it, and rank 0's progress:
+// one line that is written over on a terminal, lines of their own elsewhere.
 //
-// A line that begins with '\r' is progress (trainer::ProgressStyle::kRelayed). One that begins with "error: " is why a rank ends: it
+// A line that begins with '\r' is progress (trainer::ProgressOptions::relayed). One that begins with "error: " is why a rank ends: it
 // is kept, so that it can be said last.
 //
 // Example:
-//   LogRelay relay(/*ranks=*/2, /*descriptor=*/2);
+//   LogRelay relay(/*ranks=*/2, /*descriptor=*/2, LogRelay::Progress::kLive);
 //   relay.Feed(1, "I0101 connected\n");                   // [rank 1] I0101 connected
 //   relay.Reason(1);                                      // "" so far
 #pragma once
@@ -18,7 +18,9 @@ namespace zeroshard::tools {
 
 class LogRelay {
  public:
-  LogRelay(int ranks, int descriptor);
+  enum class Progress { kLive, kLines };
+
+  LogRelay(int ranks, int descriptor, Progress progress);
 
   // What rank `rank` wrote, in pieces as they come.
   void Feed(int rank, std::string_view bytes);
@@ -32,9 +34,10 @@ class LogRelay {
   void Write(std::string_view text) const;
 
   int descriptor_;
+  Progress style_;
   std::vector<std::string> pending_;
   std::vector<std::string> reasons_;
-  std::string progress_;  // the line that stands now
+  std::string progress_;  // the live line that stands now
 };
 
 }  // namespace zeroshard::tools

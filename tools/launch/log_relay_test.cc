@@ -10,10 +10,10 @@
 namespace zeroshard::tools {
 namespace {
 
-std::string Shown(const std::function<void(LogRelay&)>& feed) {
+std::string Shown(const std::function<void(LogRelay&)>& feed, LogRelay::Progress progress = LogRelay::Progress::kLive) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
-  LogRelay relay(2, ends[1]);
+  LogRelay relay(2, ends[1], progress);
   feed(relay);
   relay.End();
   close(ends[1]);
@@ -39,6 +39,11 @@ TEST(LogRelay, ProgressMakesRoomForLines) {
               relay.Feed(1, "hello\n");
             }),
             "\rstep 1/9\033[K\r\033[K[rank 1] hello\nstep 1/9\n");
+}
+
+TEST(LogRelay, ProgressIsLinesWhereNobodyLooksOn) {
+  EXPECT_EQ(Shown([](LogRelay& relay) { relay.Feed(0, "\rstep 1/9\n\rstep 2/9\n"); }, LogRelay::Progress::kLines),
+            "step 1/9\nstep 2/9\n");
 }
 
 TEST(LogRelay, KeepsWhyARankEnds) {

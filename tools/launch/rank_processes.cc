@@ -40,7 +40,10 @@ bool Badly(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; 
 
 class Job {
  public:
-  explicit Job(const RankProcessesOptions& options) : options_(options), relay_(options.ranks, STDERR_FILENO) {}
+  explicit Job(const RankProcessesOptions& options)
+      : options_(options),
+        relay_(options.ranks, STDERR_FILENO,
+               isatty(STDERR_FILENO) != 0 ? LogRelay::Progress::kLive : LogRelay::Progress::kLines) {}
   int Run();
 
  private:
