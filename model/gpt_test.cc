@@ -203,7 +203,8 @@ TEST_F(GptTest, UnitsOutOfTurn_AreRefused) {
   EXPECT_EQ(forward(1).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(backward(3).code(), absl::StatusCode::kFailedPrecondition);
   for (int unit = 0; unit < 4; ++unit) ASSERT_TRUE(forward(unit).ok());
-  EXPECT_EQ(forward(4).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(gpt.Forward(rank.stream(), 4, rank.parameters(3)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(gpt.Forward(rank.stream(), -1, rank.parameters(0)).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(backward(2).code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(backward(3).ok());
   EXPECT_EQ(backward(3).code(), absl::StatusCode::kFailedPrecondition);
