@@ -19,8 +19,8 @@ enum class Fate : uint8_t {
 struct Faults {
   uint64_t seed = 0;
   // Each message arrives up to that much later: those of different peers and channels in another order than they were sent.
-  absl::Duration max_delay;
-  // Share of messages that never arrive.
+  absl::Duration max_delay = absl::ZeroDuration();
+  // Share of messages that never arrive, nor any later one to the same rank on the same channel: order is kept.
   double loss = 0;
   // The rank that meets its fate at its at_send-th message (from 0); -1: none.
   int victim = -1;

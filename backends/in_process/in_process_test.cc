@@ -45,6 +45,8 @@ Backend HostileMessages() {
 
 INSTANTIATE_TEST_SUITE_P(InProcess, CollectiveTest,
                          ::testing::Values(InProcess("Mapped", {}), ByMessages(), Hostile(), HostileMessages()), BackendName);
+INSTANTIATE_TEST_SUITE_P(InProcess, FailureTest, ::testing::Values(InProcess("Mapped", {}), ByMessages(), HostileMessages()),
+                         BackendName);
 
 }  // namespace
 }  // namespace zeroshard::comm::testing

@@ -24,6 +24,13 @@ uint64_t Mixed(uint64_t seed) {
 
 double UniformOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
+// What the peers of a rank that fails with `cause` are told.
+absl::Status GaveUp(int rank, const absl::Status& cause) {
+  const absl::StatusCode code =
+      absl::IsFailedPrecondition(cause) ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable;
+  return absl::Status(code, absl::StrCat("rank ", rank, " gave up: ", cause.message()));
+}
+
 class InProcessTransport final : public comm::Transport {
  public:
   InProcessTransport(std::shared_ptr<InProcessGroup> group, int rank)
@@ -44,7 +51,7 @@ class InProcessTransport final : public comm::Transport {
   Transfer Send(int peer, Channel channel, const void* data, int64_t bytes) override {
     const uint64_t id = Post(/*sends=*/true, peer, channel, const_cast<void*>(data), bytes);
     Record& record = *records_[id - 1];
-    if (!MeetFate() || Lost()) {
+    if (!MeetFate() || Lost(peer, channel)) {
       record.other_bytes = bytes;
       record.state.store(Record::kDone, std::memory_order_release);
     } else {
@@ -77,12 +84,13 @@ class InProcessTransport final : public comm::Transport {
     me_.Fail(cause);
     me_.CloseMemory();
     me_.Wake();
-    const absl::StatusCode code =
-        absl::IsFailedPrecondition(cause) ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable;
-    group_->TellAll(rank(), absl::Status(code, absl::StrCat("rank ", rank(), " gave up: ", cause.message())));
+    group_->TellAll(rank(), GaveUp(rank(), cause));
   }
 
-  void Quiesce() override { TakeBackAll(); }
+  void Quiesce() override {
+    me_.CloseMemory();  // Cancel may be under way on another thread still.
+    TakeBackAll();
+  }
 
   void OnPeerFailed(std::function<void(int, const absl::Status&)> failed) override { me_.Listen(std::move(failed)); }
 
@@ -95,8 +103,10 @@ class InProcessTransport final : public comm::Transport {
   }
   absl::Status BeginRead(int peer) override {
     if (me_.failed()) return me_.failure();
-    if (group_->endpoint(peer).BeginRead()) return absl::OkStatus();
-    return me_.failed() ? me_.failure() : absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
+    Endpoint& theirs = group_->endpoint(peer);
+    if (theirs.BeginRead()) return absl::OkStatus();
+    if (me_.failed()) return me_.failure();
+    return theirs.failed() ? GaveUp(peer, theirs.failure()) : absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
   }
   void EndRead(int peer) override { group_->endpoint(peer).EndRead(); }
 
@@ -154,9 +164,14 @@ class InProcessTransport final : public comm::Transport {
     return false;
   }
 
-  bool Lost() {
+  // What follows a lost message on an ordered channel does not arrive either.
+  bool Lost(int peer, Channel channel) {
     const double loss = group_->faults().loss;
-    return loss > 0 && UniformOf(random_ = Mixed(random_)) < loss;
+    if (loss <= 0) return false;
+    lost_.resize(static_cast<size_t>(world_size() * comm::kChannels));
+    char& lost = lost_[static_cast<size_t>(peer * comm::kChannels + static_cast<int>(channel))];
+    if (UniformOf(random_ = Mixed(random_)) < loss) lost = 1;
+    return lost != 0;
   }
 
   Clock::time_point Ripe() {
@@ -172,6 +187,7 @@ class InProcessTransport final : public comm::Transport {
   std::atomic<bool> cancelled_{false};
   int64_t sends_ = 0;  // of a victim
   uint64_t random_;
+  std::vector<char> lost_;  // of a peer and channel: nothing arrives there any more
 };
 
 }  // namespace

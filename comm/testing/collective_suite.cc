@@ -72,17 +72,17 @@ TEST_P(CollectiveTest, GivesTheTreesBits_SmallCounts) {
   RunOnWorlds(GetParam(), {1, 2, 3, 4, 5}, {{0}, {1}, {37}, {3, 0, 64, 1}}, 1 << 20);
 }
 
-TEST_P(CollectiveTest, GivesTheTreesBits_ManyPieces) { RunOnWorlds(GetParam(), {2, 3, 5}, {{1543}, {200, 777}}, 4096); }
+TEST_P(CollectiveTest, GivesTheTreesBits_ManyPieces) { RunOnWorlds(GetParam(), {3}, {{500}, {100, 301}}, 4096); }
 
 TEST_P(CollectiveTest, GivesTheTreesBits_LargeCounts) {
-  for (const int world_size : {2, 3, 4}) {
+  for (const int world_size : {2, 3}) {
     for (const ScheduleChoice schedules : kSchedules) {
       Group group(GetParam(), world_size, {.schedules = schedules});
       group.Run([&](Communicator& rank) {
         for (const OpKind kind : kCollectives) {
-          RunCase(rank, {.kind = kind, .counts = {200003}, .seed = 11});
+          RunCase(rank, {.kind = kind, .counts = {150001}, .seed = 11});
           const DType out = IsReduction(kind) ? DType::kFloat32 : DType::kBfloat16;
-          RunCase(rank, {.kind = kind, .op = ReduceOp::kAverage, .in = DType::kBfloat16, .out = out, .counts = {100001}, .root = 1});
+          RunCase(rank, {.kind = kind, .op = ReduceOp::kAverage, .in = DType::kBfloat16, .out = out, .counts = {40009}, .root = 1});
         }
       });
     }
