@@ -37,15 +37,17 @@ GlooPair::GlooPair(tcp::Context* context, tcp::Device* device, int peer)
 void GlooPair::Adopt(int socket, Observer& observer) {
   const std::lock_guard<std::mutex> lock(m_);
   observer_ = &observer;
-  // The base class listens from its constructor on; nobody was told where.
-  if (fd_ >= 0) {
-    device_->unregisterDescriptor(fd_, this);
-    ::close(fd_);
-  }
+  // The base class listens from its constructor on; nobody was told where. Closing takes it off the I/O thread's list too.
+  if (fd_ >= 0) ::close(fd_);
   fd_ = socket;
   // Leaves the size of the send buffer to the system, which tunes it; Gloo would pin it.
   sendBufferSize_ = std::numeric_limits<size_t>::max();
   handleConnected();
+}
+
+bool GlooPair::connected() {
+  const std::lock_guard<std::mutex> lock(m_);
+  return state_ == CONNECTED;
 }
 
 bool GlooPair::Flushed() {
@@ -56,7 +58,10 @@ bool GlooPair::Flushed() {
 
 void GlooPair::Shut(const std::string& why) {
   const std::lock_guard<std::mutex> lock(m_);
-  if (state_ != CLOSED) signalException(why);
+  if (state_ == CLOSED) return;
+  // Gloo now waits for a turn of the I/O thread, which sleeps for up to 10 ms: this wakes it.
+  shutdown(fd_, SHUT_RDWR);
+  signalException(why);
 }
 
 void GlooPair::handleEvents(int events) {
@@ -138,7 +143,10 @@ bool GlooPair::read() {
     rx_.nread += static_cast<size_t>(got);
     turn_bytes += got;
   }
+  const bool payload = rx_.getOpcode() == Op::SEND_UNBOUND_BUFFER;
+  const size_t slot = rx_.preamble.slot;
   readComplete(buffer);
+  if (payload) CountEnded(slot, Direction::kReceive);
   return true;
 }
 
@@ -170,8 +178,8 @@ bool GlooPair::write(Op& op) {
     op.nwritten += static_cast<size_t>(sent);
     turn_bytes += sent;
   }
-  if (opcode == Op::SEND_UNBOUND_BUFFER) sent_[op.preamble.slot].fetch_add(1, std::memory_order_release);
   writeComplete(op, buffer, opcode);
+  if (opcode == Op::SEND_UNBOUND_BUFFER) CountEnded(op.preamble.slot, Direction::kSend);
   return true;
 }
 

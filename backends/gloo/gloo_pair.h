@@ -45,8 +45,12 @@ class GlooPair final : public ::gloo::transport::tcp::Pair {
 
   // The lengths on `slot`, as the two ends see them: transfers are told here before they are posted.
   MessageLengths& lengths(int slot, Direction direction) { return lengths_[slot][static_cast<int>(direction)]; }
-  // How many messages of `slot` have been handed to the system in full.
-  uint64_t sent(int slot) const { return sent_[slot].load(std::memory_order_acquire); }
+  // How many messages of `slot` have been handed to the system, or have come, in full: those of the first transfers.
+  uint64_t ended(int slot, Direction direction) const {
+    return ended_[slot][static_cast<int>(direction)].load(std::memory_order_acquire);
+  }
+  // Whether it is still connected: no transfer ends any more where it is not.
+  bool connected();
   // Whether all that was handed to the system has reached the peer's.
   bool Flushed();
   // Ends every transfer of this pair with these words; afterwards no byte is read or written. Idempotent.
@@ -63,12 +67,15 @@ class GlooPair final : public ::gloo::transport::tcp::Pair {
   // Whether Gloo may act on the preamble in rx_; where not, the pair has ended.
   bool CheckPreamble();
   bool CheckPayload();
+  void CountEnded(size_t slot, Direction direction) {
+    ended_[slot][static_cast<int>(direction)].fetch_add(1, std::memory_order_release);
+  }
   bool CheckAnnouncement();
 
   const int peer_rank_;
   Observer* observer_ = nullptr;
   MessageLengths lengths_[kGlooSlots][2];
-  std::atomic<uint64_t> sent_[kGlooSlots] = {};
+  std::atomic<uint64_t> ended_[kGlooSlots][2] = {};
 };
 
 // A Gloo context whose pairs are GlooPairs.

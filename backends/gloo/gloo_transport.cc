@@ -23,6 +23,8 @@ using comm::Transfer;
 
 // How long a broken connection waits for the peer's last word, which says more.
 constexpr absl::Duration kLastWord = absl::Milliseconds(300);
+// How long, once a rank has failed, what others sent before may take to come, and what this rank sent to be taken.
+constexpr absl::Duration kAftermath = absl::Milliseconds(100);
 // How long a rank that leaves stays for the peers that have not taken what it sent.
 constexpr absl::Duration kMostLinger = absl::Seconds(10);
 
@@ -165,28 +167,54 @@ absl::Status GlooTransport::Wait(Transfer transfer, Deadline deadline) {
   const uint64_t index = (transfer.id & ((uint64_t{1} << kIndexBits) - 1)) - 1;
   Lane& lane = *lanes_[transfer.id >> kIndexBits];
   Entry& entry = lane.entries[index % kRing];
-  if (!IsEager(lane, entry)) return WaitEntry(lane, entry, deadline);
-  if (!entry.posted.ok() || entry.peers_bytes.load() >= 0) return Explain(lane, entry, entry.posted, deadline);
-  entry.lingers = true;
+  if (!IsEager(lane, entry)) {
+    ZS_RETURN_IF_ERROR(WaitEntry(lane, index, deadline));
+  } else if (!entry.posted.ok() || entry.peers_bytes.load() >= 0) {
+    return Explain(lane, entry, entry.posted, deadline);
+  } else {
+    entry.lingers = true;
+  }
   // Entries are free again well before their turn comes.
   constexpr uint64_t kFree = kRing - comm::kMaxInFlight - 1;
   return index < kFree ? absl::OkStatus() : EndLingering(lane, index - kFree + 1, deadline);
 }
 
-absl::Status GlooTransport::WaitEntry(Lane& lane, Entry& entry, Deadline deadline) {
-  absl::Status status = CauseOfCancel();
-  if (!status.ok()) return status;
+absl::Status GlooTransport::WaitEntry(Lane& lane, uint64_t index, Deadline deadline) {
+  Entry& entry = lane.entries[index % kRing];
+  absl::Status cause = CauseOfCancel();
+  if (!cause.ok()) return cause;
+  if (!entry.posted.ok() || entry.peers_bytes.load() >= 0) return Explain(lane, entry, entry.posted, deadline);
+  const absl::StatusOr<bool> ended = WaitForGloo(lane, entry, TimeLeft(deadline));
+  if (!ended.ok()) return Explain(lane, entry, ended.status(), deadline);
+  return *ended ? absl::OkStatus() : WaitAfterFailure(lane, index, deadline);
+}
+
+// True: it has ended; false: it was woken up.
+absl::StatusOr<bool> GlooTransport::WaitForGloo(Lane& lane, Entry& entry, std::chrono::milliseconds timeout) {
   bool ended = false;
-  if (entry.posted.ok() && entry.peers_bytes.load() < 0) {
-    status = CallGloo([&] {
-      const std::chrono::milliseconds left = TimeLeft(deadline);
-      ended = lane.direction == Direction::kSend ? entry.buffer->waitSend(left) : entry.buffer->waitRecv(left);
-    });
-  } else {
-    status = entry.posted;
+  ZS_RETURN_IF_ERROR(CallGloo([&] {
+    ended = lane.direction == Direction::kSend ? entry.buffer->waitSend(timeout) : entry.buffer->waitRecv(timeout);
+  }));
+  return ended;
+}
+
+// A wait was woken up: by Cancel, by lengths that differ, or because some rank failed. In that last case what the peer sent before
+// may still be on its way, slower than the news.
+absl::Status GlooTransport::WaitAfterFailure(Lane& lane, uint64_t index, Deadline deadline) {
+  Entry& entry = lane.entries[index % kRing];
+  GlooPair& pair = context_->pair(lane.peer);
+  const Deadline end = std::min(deadline, std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(kAftermath));
+  for (bool last = false; !last;) {
+    last = !CauseOfCancel().ok() || entry.peers_bytes.load() >= 0 || !pair.connected() || std::chrono::steady_clock::now() >= end;
+    if (pair.ended(static_cast<int>(lane.channel), lane.direction) > index) {
+      // Takes the end that Gloo keeps for the buffer, past what wakes it.
+      absl::StatusOr<bool> ended = false;
+      while (ended.ok() && !*ended) ended = WaitForGloo(lane, entry, TimeLeft(deadline));
+      return ended.status();
+    }
+    if (!last) absl::SleepFor(absl::Microseconds(200));
   }
-  if (ended) return absl::OkStatus();
-  return Explain(lane, entry, status, deadline);
+  return Explain(lane, entry, absl::OkStatus(), deadline);
 }
 
 // Sees to it that no eager send before number `before` lingers.
@@ -195,7 +223,7 @@ absl::Status GlooTransport::EndLingering(Lane& lane, uint64_t before, Deadline d
     Entry& entry = lane.entries[lane.lingering_from % kRing];
     if (!entry.lingers) continue;
     entry.lingers = false;
-    ZS_RETURN_IF_ERROR(WaitEntry(lane, entry, deadline));
+    ZS_RETURN_IF_ERROR(WaitEntry(lane, lane.lingering_from, deadline));
   }
   return absl::OkStatus();
 }
@@ -212,7 +240,8 @@ absl::Status GlooTransport::Explain(const Lane& lane, const Entry& entry, const 
                                                       entry.bytes));
   }
   const bool late = std::chrono::steady_clock::now() >= deadline;
-  absl::Status why = lines_->WhyFailed(lane.peer, late ? absl::ZeroDuration() : kLastWord);
+  absl::Status why = FirstFailure();
+  if (why.ok()) why = lines_->WhyFailed(lane.peer, late ? absl::ZeroDuration() : kLastWord);
   if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
   const std::string transfer = absl::StrCat(entry.bytes, sends ? " bytes from rank " : " bytes for rank ", options_.rank);
   if (late) {
@@ -231,11 +260,17 @@ absl::Status GlooTransport::CauseOfCancel() const {
   return cancelled_.has_value() ? *cancelled_ : absl::OkStatus();
 }
 
-// Ends what the communicator's thread waits for from `peer`, or (-1) from anybody; the next wait too.
-void GlooTransport::WakeWaits(int peer) {
+// Why the first peer that failed did; OK where none has.
+absl::Status GlooTransport::FirstFailure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return first_failure_.has_value() ? first_failure_->second : absl::OkStatus();
+}
+
+// Ends what the communicator's thread waits for, and the next wait for each transfer that may be posted.
+void GlooTransport::WakeWaits() {
   const device::VendorScope scope;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane->peer == options_.rank || (peer >= 0 && lane->peer != peer)) continue;
+    if (lane->peer == options_.rank) continue;
     for (Entry& entry : lane->entries) {
       lane->direction == Direction::kSend ? entry.buffer->abortWaitSend() : entry.buffer->abortWaitRecv();
     }
@@ -248,12 +283,14 @@ void GlooTransport::Cancel(const absl::Status& cause) {
     if (cancelled_.has_value()) return;
     cancelled_ = cause;
   }
-  WakeWaits(-1);
+  WakeWaits();
   if (lines_ != nullptr) lines_->GiveUp(cause);
 }
 
 void GlooTransport::Quiesce() {
   if (context_ == nullptr) return;
+  // Short sends that ended well, of earlier operations, are not lost with this one.
+  if (lines_ != nullptr) Linger(kAftermath);
   for (int peer = 0; peer < options_.world_size; ++peer) {
     if (peer == options_.rank) continue;
     // A pair that cannot be shut is shut already.
@@ -266,11 +303,13 @@ void GlooTransport::Heard(int peer, const absl::Status& why) {
   std::function<void(int, const absl::Status&)> tell;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (first_failure_.has_value()) return;
-    first_failure_.emplace(peer, why);
-    tell = on_peer_failed_;
+    if (!first_failure_.has_value()) {
+      first_failure_.emplace(peer, why);
+      tell = on_peer_failed_;
+    }
   }
-  WakeWaits(peer);
+  // Those for other peers too: no collective ends well without this one.
+  WakeWaits();
   if (tell != nullptr) tell(peer, why);
 }
 
@@ -306,13 +345,15 @@ bool GlooTransport::Delivered(int peer) {
   if (lines_->state(peer) != PeerLines::State::kHere) return true;
   GlooPair& pair = context_->pair(peer);
   for (int channel = 0; channel < comm::kChannels; ++channel) {
-    if (pair.sent(channel) < LaneOf(peer, static_cast<Channel>(channel), Direction::kSend).posted) return false;
+    const uint64_t posted = LaneOf(peer, static_cast<Channel>(channel), Direction::kSend).posted;
+    if (pair.ended(channel, Direction::kSend) < posted) return false;
   }
   return pair.Flushed();
 }
 
-void GlooTransport::Linger() {
-  const absl::Time end = absl::Now() + std::min(options_.timeout, kMostLinger);
+// Stays until all peers have what this rank sent them.
+void GlooTransport::Linger(absl::Duration most) {
+  const absl::Time end = absl::Now() + most;
   for (int peer = 0; peer < options_.world_size; ++peer) {
     while (peer != options_.rank && !Delivered(peer) && absl::Now() < end) absl::SleepFor(absl::Microseconds(200));
   }
@@ -320,7 +361,7 @@ void GlooTransport::Linger() {
 
 GlooTransport::~GlooTransport() {
   if (lines_ != nullptr && CauseOfCancel().ok()) {
-    Linger();
+    Linger(std::min(options_.timeout, kMostLinger));
     lines_->TakeLeave();
   }
   lines_.reset();

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -84,15 +85,18 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
   static bool IsEager(const Lane& lane, const Entry& entry);
   comm::Transfer Begin(Lane& lane, const void* data, int64_t bytes);
   void Post(Lane& lane, Entry& entry, const void* data);
-  absl::Status WaitEntry(Lane& lane, Entry& entry, comm::Deadline deadline);
+  absl::Status WaitEntry(Lane& lane, uint64_t index, comm::Deadline deadline);
+  absl::StatusOr<bool> WaitForGloo(Lane& lane, Entry& entry, std::chrono::milliseconds timeout);
+  absl::Status WaitAfterFailure(Lane& lane, uint64_t index, comm::Deadline deadline);
   absl::Status EndLingering(Lane& lane, uint64_t before, comm::Deadline deadline);
   absl::Status Explain(const Lane& lane, const Entry& entry, const absl::Status& said, comm::Deadline deadline);
   absl::Status CauseOfCancel() const;
-  void WakeWaits(int peer);
+  absl::Status FirstFailure() const;
+  void WakeWaits();
   void Heard(int peer, const absl::Status& why);
   void LengthDiffers(int peer, int slot, Direction direction, uint64_t index, int64_t peers_bytes) override;
   bool Delivered(int peer);
-  void Linger();
+  void Linger(absl::Duration most);
 
   const ConnectOptions options_;
   const std::string store_prefix_;  // of this group's keys in options_.store

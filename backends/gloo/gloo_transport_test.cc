@@ -1,5 +1,6 @@
 #include "zeroshard/backends/gloo/gloo_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -89,6 +90,25 @@ TEST(GlooTransport, MessagesOfOneLaneMeetInOrder) {
       }
       for (const Transfer transfer : transfers) ASSERT_EQ(transport.Wait(transfer, Soon()), absl::OkStatus());
       for (int i = 0; i < comm::kMaxInFlight; ++i) EXPECT_EQ(got[i][0], first + i);
+    }
+  });
+}
+
+TEST(GlooTransport, LongSendsWaitForShortOnesThatLinger) {
+  OnRanks(2, [](GlooTransport& transport) {
+    constexpr int kMessages = 200;
+    const auto length_of = [](int i) { return i % 40 < 20 ? 64 : 4096; };
+    for (int i = 0; i < kMessages; ++i) {
+      std::vector<char> memory(4096, static_cast<char>(transport.rank() == 0 ? i : 0));
+      if (transport.rank() == 0) {
+        ASSERT_EQ(transport.Wait(transport.Send(1, Channel::kData, memory.data(), length_of(i)), Soon()), absl::OkStatus());
+        std::fill(memory.begin(), memory.end(), '\xff');  // the caller's again
+      } else {
+        if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        ASSERT_EQ(transport.Wait(transport.Receive(0, Channel::kData, memory.data(), length_of(i)), Soon()), absl::OkStatus());
+        EXPECT_EQ(memory[0], static_cast<char>(i));
+        EXPECT_EQ(memory[static_cast<size_t>(length_of(i)) - 1], static_cast<char>(i));
+      }
     }
   });
 }
