@@ -45,8 +45,8 @@ absl::Status UnknownBackend(std::string_view name) {
   const std::string& nearest = *std::min_element(known.begin(), known.end(), [name](const auto& a, const auto& b) {
     return EditDistance(name, a) < EditDistance(name, b);
   });
-  return absl::InvalidArgumentError(absl::StrCat("backend '", std::string(name), "' is not built in; the nearest is '", nearest,
-                                                 "', and there are: ", absl::StrJoin(known, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat("backend '", std::string(name), "' is not built in; the nearest is '",
+                                                 nearest, "', and there are: ", absl::StrJoin(known, ", ")));
 }
 
 absl::Status CheckOptions(const BackendOptions& options) {
@@ -59,7 +59,8 @@ absl::Status CheckOptions(const BackendOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", options.rank, " is none of 0 to ", options.world_size - 1));
   }
   if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat("timeout ", absl::FormatDuration(options.timeout), "; it is more than 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout ", absl::FormatDuration(options.timeout), "; it is more than 0"));
   }
   return absl::OkStatus();
 }

@@ -71,6 +71,9 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.sequence = sequence_ + 1;
   operation.segments = ring_->Keep(slot, segments);
   operation.after = options.after;
+  for (const device::Event*& event : operation.after) {
+    if (event == &Work().event()) event = nullptr;  // It is no device's, and done.
+  }
   operation.wait_at_once = options.wait_at_once;
   operation.traffic = options.traffic;
   operation.label = options.label;

@@ -46,15 +46,14 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int
   for (int r = 0; r < world_size_; ++r) {
     const int64_t theirs = choices[static_cast<size_t>(r)].color;
     if (theirs < -1) {
-      return absl::InvalidArgumentError(absl::StrCat("split: rank ", r, " gave color ", theirs,
-                                                     "; a color is 0 or more, or -1 to join none"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("split: rank ", r, " gave color ", theirs, "; a color is 0 or more, or -1 to join none"));
     }
     if (theirs == color) members.push_back(r);
   }
   if (color == -1) return nullptr;
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
-    return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key;
-  });
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key; });
   const auto me = std::find(members.begin(), members.end(), rank_);
   return DoSplit(members, static_cast<int>(me - members.begin()), id);
 }

@@ -25,13 +25,14 @@ namespace zeroshard::comm {
 struct HostOptions {
   absl::Duration timeout = absl::Minutes(5);  // of each operation, from when its `after` events are done
   ScheduleChoice schedules = ScheduleChoice::kBySize;
-  int64_t scratch_bytes = int64_t{1} << 20;   // what pieces are received into: fits a core's cache
-  int64_t staging_bytes = int64_t{4} << 20;   // only where the host cannot touch the device's memory
-  bool poison_outputs = false;                // tests: outputs hold 0xFF bytes from an operation's start to its end
+  int64_t scratch_bytes = int64_t{1} << 20;  // what pieces are received into: fits a core's cache
+  int64_t staging_bytes = int64_t{4} << 20;  // only where the host cannot touch the device's memory
+  bool poison_outputs = false;               // tests: outputs hold 0xFF bytes from an operation's start to its end
 };
 
 // Errors: kInvalidArgument, naming the option; kResourceExhausted.
-absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Device& device, std::unique_ptr<Transport> transport,
+absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Device& device,
+                                                                   std::unique_ptr<Transport> transport,
                                                                    const HostOptions& options = {});
 
 }  // namespace zeroshard::comm

@@ -9,16 +9,16 @@
 
 namespace zeroshard::comm {
 
-using device::Array;
-
-absl::StatusOr<HostMemoryView> HostMemoryView::Create(device::Device& device, device::Stream& stream, int rank, int world_size,
-                                                      int64_t staging_bytes) {
+absl::StatusOr<HostMemoryView> HostMemoryView::Create(device::Device& device, device::Stream& stream, int rank,
+                                                      int world_size, int64_t staging_bytes) {
   HostMemoryView view(device, stream, rank, world_size);
-  ZS_ASSIGN_OR_RETURN(const device::Buffer probe, device.Allocate(1, device::Use::kCommunication, "probe of a communicator"));
+  ZS_ASSIGN_OR_RETURN(const device::Buffer probe,
+                      device.Allocate(1, device::Use::kCommunication, "probe of a communicator"));
   if (device.HostAddress(probe.array(device::DType::kUint8)) != nullptr) return view;
   // Each column of a collective needs its input and its output, perhaps for every rank; a piece has one at least.
   view.staging_bytes_ = std::max<int64_t>(staging_bytes, 16 * (world_size + 1));
-  ZS_ASSIGN_OR_RETURN(view.staging_, device.AllocateHost(view.staging_bytes_, device::Use::kCommunication, "staging of collectives"));
+  ZS_ASSIGN_OR_RETURN(view.staging_,
+                      device.AllocateHost(view.staging_bytes_, device::Use::kCommunication, "staging of collectives"));
   device.ledger().Predict(device::Use::kCommunication, view.staging_bytes_);
   view.staging_data_ = static_cast<std::byte*>(device.HostPointer(view.staging_));
   return view;
@@ -105,10 +105,12 @@ void HostMemoryView::PoisonOutputs() {
   if (staged_ || !writes()) return;
   const int parts = call_.kind == OpKind::kAllGather ? world_size_ : 1;
   for (const HostSegment& segment : segments_) {
-    const int64_t whole = call_.kind == OpKind::kReduceScatter ? (world_size_ - 1) * segment.stride + segment.count : segment.count;
+    const int64_t whole =
+        call_.kind == OpKind::kReduceScatter ? (world_size_ - 1) * segment.stride + segment.count : segment.count;
     for (int p = 0; p < parts; ++p) {
       std::byte* out = segment.out + p * segment.stride * call_.out_size();
-      const bool holds_input = reads() && out < segment.in + whole * call_.in_size() && segment.in < out + segment.count * call_.out_size();
+      const bool holds_input =
+          reads() && out < segment.in + whole * call_.in_size() && segment.in < out + segment.count * call_.out_size();
       if (!holds_input) std::memset(out, 0xff, static_cast<size_t>(segment.count * call_.out_size()));
     }
   }

@@ -41,17 +41,17 @@ struct Operation {
   ReduceOp op = ReduceOp::kSum;
   device::DType in_dtype = device::DType::kUint8;
   device::DType out_dtype = device::DType::kUint8;
-  int root = -1;                  // -1: has none
+  int root = -1;  // -1: has none
   uint64_t sequence = 0;
-  int64_t count = 0;              // elements of all segments: of a part, in reduce-scatter and all-gather
+  int64_t count = 0;  // elements of all segments: of a part, in reduce-scatter and all-gather
   std::span<const Segment> segments;
   std::array<const device::Event*, kMaxAfter> after = {};
   bool wait_at_once = false;
   Traffic traffic = Traffic::kData;
   std::string_view label;
-  device::Event* end = nullptr;   // Expect was called; the backend records it
+  device::Event* end = nullptr;  // Expect was called; the backend records it
 
-  uint64_t ticket = 0;            // the face's
+  uint64_t ticket = 0;  // the face's
 };
 
 // "all-reduce #12 'block 3' (sum, bf16 -> fp32, 1024 elements in 2 segments)".

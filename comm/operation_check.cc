@@ -40,13 +40,14 @@ absl::Status CheckDTypes(const Operation& operation) {
 }
 
 // Elements of a segment's side that holds a part for every rank.
-absl::Status CheckStrided(const Operation& operation, size_t i, const Array& whole, int64_t part, int64_t stride, int world_size,
-                          std::string_view side) {
+absl::Status CheckStrided(const Operation& operation, size_t i, const Array& whole, int64_t part, int64_t stride,
+                          int world_size, std::string_view side) {
   if (part > 0 && stride < part) {
     return Invalid(operation, "segment ", i, ": stride ", stride, " is less than its ", part, " elements a rank");
   }
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 16;
-  if (stride > (kMost - part) / world_size) return Invalid(operation, "segment ", i, ": stride ", stride, " is beyond memory");
+  if (stride > (kMost - part) / world_size)
+    return Invalid(operation, "segment ", i, ": stride ", stride, " is beyond memory");
   const int64_t wanted = part == 0 ? 0 : (world_size - 1) * stride + part;
   if (whole.elements() == wanted) return absl::OkStatus();
   return Invalid(operation, "segment ", i, ": ", std::string(side), " has ", whole.elements(), " elements; with ", part,
@@ -70,7 +71,8 @@ absl::Status CheckCounts(const Operation& operation, size_t i, const Segment& se
     return CheckStrided(operation, i, segment.out, segment.in.elements(), segment.stride, world_size, "out");
   }
   if (in && out && segment.in.elements() != segment.out.elements()) {
-    return Invalid(operation, "segment ", i, ": in has ", segment.in.elements(), " elements and out has ", segment.out.elements());
+    return Invalid(operation, "segment ", i, ": in has ", segment.in.elements(), " elements and out has ",
+                   segment.out.elements());
   }
   return absl::OkStatus();
 }
@@ -130,9 +132,10 @@ absl::Status CheckOverlap(const Operation& operation, int rank, int world_size, 
   room.writes.clear();
   for (const Segment& segment : operation.segments) AddSegment(operation, segment, rank, world_size, room);
   if (!Overlap(room)) return absl::OkStatus();
-  return Invalid(operation,
-                 "in and out overlap; in place is all-reduce, broadcast, reduce: in == out; reduce-scatter: out == in + rank * "
-                 "stride; all-gather: in == out + rank * stride, with elements of one size");
+  return Invalid(
+      operation,
+      "in and out overlap; in place is all-reduce, broadcast, reduce: in == out; reduce-scatter: out == in + rank * "
+      "stride; all-gather: in == out + rank * stride, with elements of one size");
 }
 
 }  // namespace

@@ -80,8 +80,9 @@ absl::Status CheckAgreement(const OperationHeader& mine, const OperationHeader& 
   const std::string their_call = Describe(theirs);
   if (my_call == their_call) {
     detail = absl::StrCat(" (they differ in layout of segments, schedule, staging or world size: ", mine.layout, " and ",
-                          theirs.layout, ", ", static_cast<int>(mine.schedules), " and ", static_cast<int>(theirs.schedules), ", ",
-                          mine.staged_bytes, " and ", theirs.staged_bytes, ", ", mine.world_size, " and ", theirs.world_size, ")");
+                          theirs.layout, ", ", static_cast<int>(mine.schedules), " and ", static_cast<int>(theirs.schedules),
+                          ", ", mine.staged_bytes, " and ", theirs.staged_bytes, ", ", mine.world_size, " and ",
+                          theirs.world_size, ")");
   }
   return absl::FailedPreconditionError(absl::StrCat("ranks disagree: rank ", mine.rank, " called ", my_call, ", rank ",
                                                     their_rank, " called ", their_call, detail,

@@ -34,8 +34,8 @@ struct OperationHeader {
   uint8_t op = 0;
   uint8_t in_dtype = 0;
   uint8_t out_dtype = 0;
-  uint8_t schedules = 0;     // ScheduleChoice
-  uint8_t mapped = 0;        // whether all of its memory is mapped
+  uint8_t schedules = 0;            // ScheduleChoice
+  uint8_t mapped = 0;               // whether all of its memory is mapped
   std::array<char, 42> label = {};  // for people; not compared
 };
 static_assert(std::is_trivially_copyable_v<OperationHeader>);

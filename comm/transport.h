@@ -52,8 +52,8 @@ class MappedMemory {
 // Who forms a group out of this one: members[i], a rank here, becomes rank i there.
 struct SplitSpec {
   std::span<const int> members;
-  int rank = 0;                // of the caller, there
-  uint64_t id = 0;             // the same on every member, another for every split of one transport
+  int rank = 0;     // of the caller, there
+  uint64_t id = 0;  // the same on every member, another for every split of one transport
   absl::Duration timeout;
 };
 

@@ -18,9 +18,7 @@ class WireLedger {
   void Add(Traffic traffic, int64_t bytes) {
     sent_[static_cast<size_t>(traffic)].fetch_add(bytes, std::memory_order_relaxed);
   }
-  int64_t sent_bytes(Traffic traffic) const {
-    return sent_[static_cast<size_t>(traffic)].load(std::memory_order_relaxed);
-  }
+  int64_t sent_bytes(Traffic traffic) const { return sent_[static_cast<size_t>(traffic)].load(std::memory_order_relaxed); }
 
  private:
   std::array<std::atomic<int64_t>, 2> sent_ = {};

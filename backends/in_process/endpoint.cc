@@ -1,6 +1,5 @@
 #include "zeroshard/backends/in_process/endpoint.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -11,9 +10,6 @@ namespace {
 // About 4 us of pauses: longer than a hand-over between running threads, shorter than a sleep and a wake.
 constexpr int kSpins = 100;
 
-// Room for what is usually under way; more is allocated once, when it first comes.
-constexpr size_t kUsual = 64;
-
 template <class T>
 void Erase(std::vector<T*>& list, const T* item) {
   list.erase(std::find(list.begin(), list.end(), item));
@@ -21,18 +17,22 @@ void Erase(std::vector<T*>& list, const T* item) {
 
 }  // namespace
 
-Endpoint::Endpoint(int rank) : rank_(rank) {
-  messages_.reserve(kUsual);
-  receives_.reserve(kUsual);
+Endpoint::Endpoint(int rank, int world_size) : rank_(rank) {
+  const size_t usual = UsualTransfers(world_size);
+  messages_.reserve(usual);
+  receives_.reserve(usual);
+  for (size_t i = 0; i < usual; ++i) AddMessage();
+}
+
+void Endpoint::AddMessage() {
+  all_messages_.push_back(std::make_unique<Message>());
+  free_messages_.reserve(all_messages_.capacity());
+  free_messages_.push_back(all_messages_.back().get());
 }
 
 void Endpoint::Put(Record& record, Clock::time_point ripe) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (free_messages_.empty()) {
-    all_messages_.push_back(std::make_unique<Message>());
-    free_messages_.reserve(all_messages_.capacity());
-    free_messages_.push_back(all_messages_.back().get());
-  }
+  if (free_messages_.empty()) AddMessage();
   Message* message = free_messages_.back();
   free_messages_.pop_back();
   message->source = record.owner->rank();
@@ -135,8 +135,9 @@ absl::Status Endpoint::Await(Record& record, const Endpoint& peer, Clock::time_p
     });
     if (peer_left && open && !coming) return absl::UnavailableError(absl::StrCat("rank ", record.peer, " has left"));
     if (now >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("rank ", record.peer, record.sends ? " did not take " : " did not send ",
-                                                      record.bytes, " bytes before the deadline"));
+      return absl::DeadlineExceededError(absl::StrCat("rank ", record.peer,
+                                                      record.sends ? " did not take " : " did not send ", record.bytes,
+                                                      " bytes before the deadline"));
     }
     changed_.wait_until(lock, next);
   }
@@ -147,7 +148,8 @@ void Endpoint::TakeBack(Record& record) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (record.state.load(std::memory_order_acquire) != Record::kPosted) return;
   if (record.sends) {
-    const auto message = std::find_if(messages_.begin(), messages_.end(), [&](const Message* m) { return m->sender == &record; });
+    const auto message =
+        std::find_if(messages_.begin(), messages_.end(), [&](const Message* m) { return m->sender == &record; });
     if (message != messages_.end()) {
       free_messages_.push_back(*message);
       messages_.erase(message);

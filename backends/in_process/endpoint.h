@@ -6,6 +6,7 @@
 // Example: see in_process_transport.cc.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -23,6 +24,13 @@
 namespace zeroshard::backends {
 
 class Endpoint;
+
+// Records and messages for what may be under way between a rank and its peers at once: all sends and receives of each of them, of as
+// many peers as a schedule talks to. Made at the start, so that nothing is allocated later.
+inline size_t UsualTransfers(int world_size) {
+  constexpr int kMostPeers = 32;
+  return static_cast<size_t>(std::min(world_size, kMostPeers) * 2 * (comm::kMaxInFlight + 2));
+}
 
 // A send or receive that a rank posted.
 struct Record {
@@ -44,7 +52,7 @@ struct Message {
   comm::Channel channel = comm::Channel::kControl;
   Record* sender = nullptr;  // null: the bytes are here
   int64_t bytes = 0;
-  comm::Deadline ripe;       // arrives then
+  comm::Deadline ripe;  // arrives then
   std::array<std::byte, comm::kEagerBytes> eager;
 };
 
@@ -52,7 +60,7 @@ class Endpoint {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Endpoint(int rank);
+  Endpoint(int rank, int world_size);
   int rank() const { return rank_; }
 
   // By the sender's thread: a message from `record`'s owner, which arrives at `ripe`. Ends the record if it is eager.
@@ -92,6 +100,7 @@ class Endpoint {
     Message* message;
     Record* receiver;
   };
+  void AddMessage();
   std::optional<Meeting> FindMeeting(int source, comm::Channel channel, Clock::time_point now);
   std::optional<Meeting> FindAnyMeeting(Clock::time_point now, Clock::time_point* next);
   void Deliver(Meeting meeting, std::unique_lock<std::mutex>& lock);
@@ -100,11 +109,11 @@ class Endpoint {
   const int rank_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Message*> messages_;            // in order of arrival
-  std::vector<Record*> receives_;             // in order of posting
+  std::vector<Message*> messages_;  // in order of arrival
+  std::vector<Record*> receives_;   // in order of posting
   std::vector<std::unique_ptr<Message>> all_messages_;
   std::vector<Message*> free_messages_;
-  bool delayed_ = false;                      // some message came with a delay
+  bool delayed_ = false;  // some message came with a delay
   absl::Status failure_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> left_{false};

@@ -19,8 +19,8 @@ using device::DType;
 using std::chrono::steady_clock;
 
 struct Outcome {
-  std::vector<absl::Status> told;     // of each rank
-  std::vector<float> first;           // its x[0] in the end
+  std::vector<absl::Status> told;  // of each rank
+  std::vector<float> first;        // its x[0] in the end
   steady_clock::duration took;
 };
 

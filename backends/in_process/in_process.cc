@@ -1,9 +1,10 @@
 #include "zeroshard/backends/in_process/in_process.h"
 
+#include <unistd.h>
+
 #include <map>
 #include <mutex>
 #include <string>
-#include <unistd.h>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -46,8 +47,8 @@ absl::StatusOr<std::shared_ptr<InProcessGroup>> Join(int64_t number, int world_s
   }
   std::shared_ptr<InProcessGroup> group = found->second.group;
   if (group->world_size() != world_size) {
-    return absl::FailedPreconditionError(absl::StrCat("in_process: this rank's world size is ", world_size, ", rank 0's is ",
-                                                      group->world_size()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("in_process: this rank's world size is ", world_size, ", rank 0's is ", group->world_size()));
   }
   if (++found->second.joined == world_size) meetings.open.erase(found);
   return group;
@@ -65,7 +66,8 @@ absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeInProcessCommunicator(co
   const size_t space = announced.find(' ');
   int64_t number = 0;
   if (space == std::string::npos || !absl::SimpleAtoi(announced.substr(space + 1), &number)) {
-    return absl::FailedPreconditionError(absl::StrCat("in_process: ", store.Describe(), " holds '", announced, "' under ", key));
+    return absl::FailedPreconditionError(
+        absl::StrCat("in_process: ", store.Describe(), " holds '", announced, "' under ", key));
   }
   if (announced.substr(0, space) != std::to_string(getpid())) {
     return absl::FailedPreconditionError(absl::StrCat("in_process: rank 0 is process ", announced.substr(0, space),
@@ -84,14 +86,15 @@ absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeInProcessCommunicator(co
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<comm::Communicator>>> MakeInProcessGroup(std::span<device::Device* const> devices,
-                                                                                     const InProcessOptions& options) {
+                                                                                    const InProcessOptions& options) {
   if (devices.empty()) return absl::InvalidArgumentError("in_process: a group of no devices");
   auto group = std::make_shared<InProcessGroup>(static_cast<int>(devices.size()), options.mapped, options.faults);
   std::vector<std::unique_ptr<comm::Communicator>> ranks;
   for (size_t r = 0; r < devices.size(); ++r) {
     if (devices[r] == nullptr) return absl::InvalidArgumentError(absl::StrCat("in_process: rank ", r, "'s device is null"));
-    ZS_ASSIGN_OR_RETURN(std::unique_ptr<comm::Communicator> rank,
-                        comm::MakeHostCommunicator(*devices[r], MakeInProcessTransport(group, static_cast<int>(r)), options.host));
+    ZS_ASSIGN_OR_RETURN(
+        std::unique_ptr<comm::Communicator> rank,
+        comm::MakeHostCommunicator(*devices[r], MakeInProcessTransport(group, static_cast<int>(r)), options.host));
     ranks.push_back(std::move(rank));
   }
   return ranks;

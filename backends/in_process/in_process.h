@@ -27,6 +27,6 @@ struct InProcessOptions {
 // In CreateCommunicator the backend "in_process" joins ranks that share one Store and have one process.
 // Errors: kInvalidArgument no devices, or a null one; those of MakeHostCommunicator.
 absl::StatusOr<std::vector<std::unique_ptr<comm::Communicator>>> MakeInProcessGroup(std::span<device::Device* const> devices,
-                                                                                     const InProcessOptions& options = {});
+                                                                                    const InProcessOptions& options = {});
 
 }  // namespace zeroshard::backends

@@ -3,6 +3,7 @@
 #include "gtest/gtest.h"
 #include "zeroshard/comm/testing/collective_suite.h"
 #include "zeroshard/device/cpu/cpu_device.h"
+#include "zeroshard/device/late/late_device.h"
 
 namespace zeroshard::comm::testing {
 namespace {
@@ -43,9 +44,21 @@ Backend HostileMessages() {
   return InProcess("MessagesDelayedPoisoned", options);
 }
 
+// On device/late, whose memory is staged; a pair of accesses that no event orders ends the test.
+Backend OnLate(std::string name, device::LateOptions late) {
+  Backend backend = InProcess(std::move(name), {});
+  backend.make_device = [late] { return device::MakeLateDevice(late); };
+  return backend;
+}
+
 INSTANTIATE_TEST_SUITE_P(InProcess, CollectiveTest,
-                         ::testing::Values(InProcess("Mapped", {}), ByMessages(), Hostile(), HostileMessages()), BackendName);
-INSTANTIATE_TEST_SUITE_P(InProcess, FailureTest, ::testing::Values(InProcess("Mapped", {}), ByMessages(), HostileMessages()),
+                         ::testing::Values(InProcess("Mapped", {}), ByMessages(), Hostile(), HostileMessages(),
+                                           OnLate("LateLazy", {.order = device::LateOrder::kLazy}),
+                                           OnLate("LateRandom", {.order = device::LateOrder::kRandom, .seed = 9})),
+                         BackendName);
+INSTANTIATE_TEST_SUITE_P(InProcess, FailureTest,
+                         ::testing::Values(InProcess("Mapped", {}), ByMessages(), HostileMessages(),
+                                           OnLate("LateLazy", {.order = device::LateOrder::kLazy})),
                          BackendName);
 
 }  // namespace

@@ -34,7 +34,11 @@ absl::Status GaveUp(int rank, const absl::Status& cause) {
 class InProcessTransport final : public comm::Transport {
  public:
   InProcessTransport(std::shared_ptr<InProcessGroup> group, int rank)
-      : group_(std::move(group)), me_(group_->endpoint(rank)), random_(Mixed(group_->faults().seed ^ Mixed(static_cast<uint64_t>(rank)))) {}
+      : group_(std::move(group)),
+        me_(group_->endpoint(rank)),
+        random_(Mixed(group_->faults().seed ^ Mixed(static_cast<uint64_t>(rank)))) {
+    for (size_t i = 0; i < UsualTransfers(world_size()); ++i) AddRecord();
+  }
 
   ~InProcessTransport() override {
     me_.Listen(nullptr);
@@ -73,10 +77,9 @@ class InProcessTransport final : public comm::Transport {
     record.state.store(Record::kFree, std::memory_order_relaxed);
     free_.push_back(transfer.id);
     if (other == record.bytes) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("rank ", record.sends ? rank() : record.peer, " sent ",
-                                                      record.sends ? record.bytes : other, " bytes and rank ",
-                                                      record.sends ? record.peer : rank(), " receives ",
-                                                      record.sends ? other : record.bytes));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", record.sends ? rank() : record.peer, " sent ", record.sends ? record.bytes : other, " bytes and rank ",
+        record.sends ? record.peer : rank(), " receives ", record.sends ? other : record.bytes));
   }
 
   void Cancel(const absl::Status& cause) override {
@@ -106,7 +109,8 @@ class InProcessTransport final : public comm::Transport {
     Endpoint& theirs = group_->endpoint(peer);
     if (theirs.BeginRead()) return absl::OkStatus();
     if (me_.failed()) return me_.failure();
-    return theirs.failed() ? GaveUp(peer, theirs.failure()) : absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
+    return theirs.failed() ? GaveUp(peer, theirs.failure())
+                           : absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
   }
   void EndRead(int peer) override { group_->endpoint(peer).EndRead(); }
 
@@ -115,13 +119,15 @@ class InProcessTransport final : public comm::Transport {
   }
 
  private:
+  void AddRecord() {
+    records_.push_back(std::make_unique<Record>());
+    free_.reserve(records_.capacity());
+    free_.push_back(records_.size());
+  }
+
   // A record's number, from 1.
   uint64_t Post(bool sends, int peer, Channel channel, void* data, int64_t bytes) {
-    if (free_.empty()) {
-      records_.push_back(std::make_unique<Record>());
-      free_.reserve(records_.capacity());
-      free_.push_back(records_.size());
-    }
+    if (free_.empty()) AddRecord();
     const uint64_t id = free_.back();
     free_.pop_back();
     Record& record = *records_[id - 1];
@@ -193,7 +199,7 @@ class InProcessTransport final : public comm::Transport {
 }  // namespace
 
 InProcessGroup::InProcessGroup(int world_size, bool mapped, const Faults& faults) : mapped_(mapped), faults_(faults) {
-  for (int r = 0; r < world_size; ++r) endpoints_.push_back(std::make_unique<Endpoint>(r));
+  for (int r = 0; r < world_size; ++r) endpoints_.push_back(std::make_unique<Endpoint>(r, world_size));
 }
 
 std::shared_ptr<InProcessGroup> InProcessGroup::Child(uint64_t id, const std::vector<int>& members) {

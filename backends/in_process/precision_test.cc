@@ -58,7 +58,8 @@ TEST(Precision, Fp16AverageOf4096On32RanksDoesNotOverflow) {
 TEST(Precision, Fp16AverageOfTheLeastValueDoesNotVanish) {
   const uint16_t bits = comm::testing::ToFloat16(6e-8f);
   ASSERT_NE(bits, 0);
-  EXPECT_EQ((AllReduceOf<uint16_t>(32, DType::kFloat16, DType::kFloat16, ReduceOp::kAverage, [bits](int) { return bits; })), bits);
+  EXPECT_EQ((AllReduceOf<uint16_t>(32, DType::kFloat16, DType::kFloat16, ReduceOp::kAverage, [bits](int) { return bits; })),
+            bits);
 }
 
 TEST(Precision, AverageIsTheSumDividedOnceWhereRanksAreNoPowerOfTwo) {

@@ -63,7 +63,8 @@ absl::Status Scatter(Exchange& exchange, const HostSegment& segment, int root, i
   if (at != 0) {
     span = at & -at;
     const Stretch mine = PartsOf(segment, at, at + span, n);
-    ZS_RETURN_IF_ERROR(exchange.Swap(-1, nullptr, 0, (at - span + root) % n, segment.out + mine.first * size, mine.count * size));
+    ZS_RETURN_IF_ERROR(
+        exchange.Swap(-1, nullptr, 0, (at - span + root) % n, segment.out + mine.first * size, mine.count * size));
   }
   for (span /= 2; span > 0; span /= 2) {
     if (at + span >= n) continue;

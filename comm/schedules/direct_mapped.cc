@@ -47,7 +47,8 @@ device::Stores StoresOf(const HostCall& call, const HostSegment& segment) {
 }
 
 // Sums elements [first, first + count) of every rank's `in` into `out`, a piece at a time.
-absl::Status SumMapped(Exchange& exchange, const HostCall& call, size_t index, int64_t first, int64_t count, std::byte* out) {
+absl::Status SumMapped(Exchange& exchange, const HostCall& call, size_t index, int64_t first, int64_t count,
+                       std::byte* out) {
   const HostSegment& segment = call.segments[index];
   const std::span<const void*> parts = exchange.parts().first(static_cast<size_t>(exchange.world_size()));
   device::ReduceSpec spec = WholeReduction(call, exchange.world_size());
@@ -86,8 +87,7 @@ absl::Status ReducePartsMapped(Exchange& exchange, const HostCall& call) {
     const HostSegment& segment = call.segments[i];
     const Stretch own = PartOf(call, segment, exchange.rank(), n);
     for (const int p : exchange.peers()) exchange.CountRead(PartOf(call, segment, p, n).count * call.in_size());
-    ZS_RETURN_IF_ERROR(
-        SumMapped(exchange, call, i, own.first, own.count, ReducedPart(call, segment, exchange.rank(), n)));
+    ZS_RETURN_IF_ERROR(SumMapped(exchange, call, i, own.first, own.count, ReducedPart(call, segment, exchange.rank(), n)));
   }
   return exchange.SwapTokens(exchange.peers(), exchange.peers());
 }
@@ -104,7 +104,8 @@ absl::Status GatherPartsMapped(Exchange& exchange, const HostCall& call) {
       const bool whole = call.kind == OpKind::kAllReduce;
       const int64_t bytes = part.count * size;
       const int64_t at = part.first * size;
-      ZS_ASSIGN_OR_RETURN(const std::byte* theirs, whole ? exchange.PeerOut(p, i, at + bytes) : exchange.PeerIn(p, i, bytes));
+      ZS_ASSIGN_OR_RETURN(const std::byte* theirs,
+                          whole ? exchange.PeerOut(p, i, at + bytes) : exchange.PeerIn(p, i, bytes));
       ZS_RETURN_IF_ERROR(CopyMapped(exchange, p, theirs + (whole ? at : 0), segment.out + at, bytes));
     }
   }

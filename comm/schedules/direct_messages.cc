@@ -63,7 +63,8 @@ absl::Status ReducePartsByMessages(Exchange& exchange, const HostCall& call) {
     const int64_t mine = CountIn(PartOf(call, *piece.segment, exchange.rank(), n), piece.columns);
     for (const int p : exchange.peers()) {
       if (mine == 0) break;
-      transfers.in[static_cast<size_t>(p)] = exchange.Receive(p, ScratchOf(exchange, slot, p, piece_bytes), mine * call.in_size());
+      transfers.in[static_cast<size_t>(p)] =
+          exchange.Receive(p, ScratchOf(exchange, slot, p, piece_bytes), mine * call.in_size());
     }
     for (const int p : exchange.peers()) {
       const Stretch part = PartOf(call, *piece.segment, p, n);

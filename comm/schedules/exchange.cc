@@ -55,7 +55,8 @@ bool Exchange::MapKeys(OperationHeader& mine, const HostCall& call) {
   for (const HostSegment& segment : call.segments) {
     const int64_t in_bytes = ((ranks - 1) * segment.stride + segment.count) * call.in_size();
     my_keys_.push_back(reads ? transport_.MapKey(segment.in, in_bytes) : 1);
-    my_keys_.push_back(call.kind == OpKind::kAllReduce ? transport_.MapKey(segment.out, segment.count * call.out_size()) : 1);
+    my_keys_.push_back(call.kind == OpKind::kAllReduce ? transport_.MapKey(segment.out, segment.count * call.out_size())
+                                                       : 1);
     if (my_keys_.back() == 0 || my_keys_[my_keys_.size() - 2] == 0) return false;
   }
   if (my_keys_.empty()) return false;
@@ -127,7 +128,8 @@ absl::Status Exchange::Swap(int to, const void* out, int64_t out_bytes, int from
     ZS_RETURN_IF_ERROR(WaitAll({&sends[slot], 1}));
     const int64_t at = i * kSwapBytes;
     if (at < in_bytes) receives[slot] = Receive(from, static_cast<std::byte*>(in) + at, std::min(kSwapBytes, in_bytes - at));
-    if (at < out_bytes) sends[slot] = Send(to, static_cast<const std::byte*>(out) + at, std::min(kSwapBytes, out_bytes - at));
+    if (at < out_bytes)
+      sends[slot] = Send(to, static_cast<const std::byte*>(out) + at, std::min(kSwapBytes, out_bytes - at));
   }
   return absl::OkStatus();
 }
@@ -153,7 +155,9 @@ absl::StatusOr<const std::byte*> Exchange::Mapped(int peer, size_t segment, int 
                                           " bytes is none of it"));
 }
 
-absl::StatusOr<const std::byte*> Exchange::PeerIn(int peer, size_t segment, int64_t bytes) { return Mapped(peer, segment, 0, bytes); }
+absl::StatusOr<const std::byte*> Exchange::PeerIn(int peer, size_t segment, int64_t bytes) {
+  return Mapped(peer, segment, 0, bytes);
+}
 absl::StatusOr<const std::byte*> Exchange::PeerOut(int peer, size_t segment, int64_t bytes) {
   return Mapped(peer, segment, 1, bytes);
 }

@@ -88,9 +88,9 @@ class Exchange {
   Deadline deadline_;
   Traffic traffic_ = Traffic::kData;
   bool mapped_ = false;
-  bool listed_ = false;             // Keys came as lists
-  std::vector<Told> told_;          // [peers]
-  std::vector<int> place_;          // [world_size]: of a rank in peers_, or -1
+  bool listed_ = false;     // Keys came as lists
+  std::vector<Told> told_;  // [peers]
+  std::vector<int> place_;  // [world_size]: of a rank in peers_, or -1
   std::vector<uint64_t> my_keys_;
   std::vector<Transfer> transfers_;
   std::vector<const void*> parts_;

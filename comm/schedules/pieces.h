@@ -25,7 +25,8 @@ struct Piece {
 
 class PieceCursor {
  public:
-  PieceCursor(const HostCall& call, int world_size, int64_t elements) : call_(call), world_size_(world_size), elements_(elements) {
+  PieceCursor(const HostCall& call, int world_size, int64_t elements)
+      : call_(call), world_size_(world_size), elements_(elements) {
     SkipEmpty();
   }
 

@@ -20,7 +20,8 @@ inline int TreeLevels(int world_size) {
 // The rank that holds part `part` of the partial sum of the node of `level` that begins at rank `first` (a multiple of 2^level,
 // below world_size).
 inline int OwnerOf(int first, int level, int part, int world_size) {
-  if (first + (1 << level) <= world_size) return first + (part & ((1 << level) - 1));  // Not cut off: each rank the same share.
+  if (first + (1 << level) <= world_size)
+    return first + (part & ((1 << level) - 1));  // Not cut off: each rank the same share.
   while (level > 0) {
     --level;
     const int upper = first + (1 << level);

@@ -24,7 +24,8 @@ uint64_t SeedOf(const Case& c, size_t segment) { return c.seed * 1000 + segment;
 std::string Describe(const Case& c) {
   return absl::StrCat(std::string(Name(c.kind)), " ", std::string(Name(c.op)), " ", std::string(Name(c.in)), " -> ",
                       std::string(Name(c.out)), ", counts ", absl::StrJoin(c.counts, "+"), ", gap ", c.gap,
-                      c.in_place ? ", in place" : "", ", root ", c.root, c.wait_at_once ? ", at once" : "", ", seed ", c.seed);
+                      c.in_place ? ", in place" : "", ", root ", c.root, c.wait_at_once ? ", at once" : "", ", seed ",
+                      c.seed);
 }
 
 int64_t DirectBytes(const Case& c, int rank, int world_size) {
@@ -89,8 +90,10 @@ int64_t CaseOnRank::Layout() {
   for (const int64_t count : case_.counts) {
     Place place;
     place.segment.stride = count + case_.gap;
-    const int64_t in = Extent(case_.kind == OpKind::kReduceScatter ? world_size_ : 1, count, place.segment.stride) * SizeOf(case_.in);
-    const int64_t out = Extent(case_.kind == OpKind::kAllGather ? world_size_ : 1, count, place.segment.stride) * SizeOf(case_.out);
+    const int64_t in =
+        Extent(case_.kind == OpKind::kReduceScatter ? world_size_ : 1, count, place.segment.stride) * SizeOf(case_.in);
+    const int64_t out =
+        Extent(case_.kind == OpKind::kAllGather ? world_size_ : 1, count, place.segment.stride) * SizeOf(case_.out);
     const int64_t own = rank_ * place.segment.stride * SizeOf(case_.in);
     place.in_bytes = at;
     place.out_bytes = at + Aligned(in);
@@ -183,8 +186,8 @@ void CaseOnRank::Check(Work& work) {
   if (want == image_.end()) return;
   std::string places;
   for (const Place& place : places_) absl::StrAppend(&places, " in ", place.in_bytes, " out ", place.out_bytes);
-  ADD_FAILURE() << "rank " << rank_ << " of " << world_size_ << ", " << Describe(case_) << ": byte " << want - image_.begin() << " is "
-                << static_cast<int>(*have) << " and not " << static_cast<int>(*want) << ";" << places;
+  ADD_FAILURE() << "rank " << rank_ << " of " << world_size_ << ", " << Describe(case_) << ": byte " << want - image_.begin()
+                << " is " << static_cast<int>(*have) << " and not " << static_cast<int>(*want) << ";" << places;
 }
 
 }  // namespace zeroshard::comm::testing

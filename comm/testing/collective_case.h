@@ -48,7 +48,7 @@ class CaseOnRank {
 
  private:
   struct Place {
-    int64_t in_bytes;   // where in the buffer
+    int64_t in_bytes;  // where in the buffer
     int64_t out_bytes;
     Segment segment;
   };
@@ -63,7 +63,7 @@ class CaseOnRank {
   const int world_size_;
   std::vector<Place> places_;
   std::vector<Segment> segments_;
-  std::vector<std::byte> image_;     // before, then what is expected
+  std::vector<std::byte> image_;  // before, then what is expected
   device::Buffer buffer_;
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<device::Event> ready_;

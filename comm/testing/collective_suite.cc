@@ -82,7 +82,9 @@ TEST_P(CollectiveTest, GivesTheTreesBits_LargeCounts) {
         for (const OpKind kind : kCollectives) {
           RunCase(rank, {.kind = kind, .counts = {150001}, .seed = 11});
           const DType out = IsReduction(kind) ? DType::kFloat32 : DType::kBfloat16;
-          RunCase(rank, {.kind = kind, .op = ReduceOp::kAverage, .in = DType::kBfloat16, .out = out, .counts = {40009}, .root = 1});
+          RunCase(
+              rank,
+              {.kind = kind, .op = ReduceOp::kAverage, .in = DType::kBfloat16, .out = out, .counts = {40009}, .root = 1});
         }
       });
     }
@@ -137,12 +139,17 @@ TEST_P(CollectiveTest, CountsWhatEachRankSends) {
     Group group(GetParam(), world_size);
     group.Run([&](Communicator& rank) {
       for (const OpKind kind : kCollectives) {
-        const Case c{.kind = kind, .in = DType::kBfloat16, .out = IsReduction(kind) ? DType::kFloat32 : DType::kBfloat16,
-                     .counts = {12 * 1000, 7}, .gap = 3, .root = world_size - 1};
+        const Case c{.kind = kind,
+                     .in = DType::kBfloat16,
+                     .out = IsReduction(kind) ? DType::kFloat32 : DType::kBfloat16,
+                     .counts = {12 * 1000, 7},
+                     .gap = 3,
+                     .root = world_size - 1};
         const int64_t data = rank.wire().sent_bytes(Traffic::kData);
         const int64_t control = rank.wire().sent_bytes(Traffic::kControl);
         RunCase(rank, c);
-        EXPECT_EQ(rank.wire().sent_bytes(Traffic::kData) - data, world_size == 1 ? 0 : DirectBytes(c, rank.rank(), world_size))
+        EXPECT_EQ(rank.wire().sent_bytes(Traffic::kData) - data,
+                  world_size == 1 ? 0 : DirectBytes(c, rank.rank(), world_size))
             << Describe(c);
         EXPECT_LT(rank.wire().sent_bytes(Traffic::kControl) - control, 200 * world_size);
       }
@@ -218,7 +225,7 @@ TEST_P(CollectiveTest, BeginsAfterItsEventsAndEndsBeforeItsOwn) {
     const auto ready = device.MakeEvent();
     for (int step = 1; step <= 20; ++step) {
       ready->Expect();  // The input is written after the call.
-      Work work = rank.AllReduce(x, x, ReduceOp::kSum, {.after = {nullptr, ready.get()}});
+      Work work = rank.AllReduce(x, x, ReduceOp::kSum, {.after = {nullptr, ready.get(), &Work().event()}});
       device.elementwise().Fill(*stream, x, step);
       stream->Record(*ready);
       work.WaitOn(*stream);

@@ -62,11 +62,10 @@ std::vector<Disagreement> Disagreements() {
       {"another reduction", sum_10,
        [](Caller& c) { return c.rank.AllReduce(c.Floats(0, 10), c.Floats(0, 10), ReduceOp::kMax).Wait(); }, "(sum", "(max"},
       {"another dtype", sum_10,
-       [](Caller& c) {
-         return c.rank.AllReduce(c.Of(DType::kInt32, 10), c.Of(DType::kInt32, 10), ReduceOp::kSum).Wait();
-       },
+       [](Caller& c) { return c.rank.AllReduce(c.Of(DType::kInt32, 10), c.Of(DType::kInt32, 10), ReduceOp::kSum).Wait(); },
        "fp32, 10", "int32, 10"},
-      {"another root", [](Caller& c) { return Broadcast(c, 0); }, [](Caller& c) { return Broadcast(c, 1); }, "root 0", "root 1"},
+      {"another root", [](Caller& c) { return Broadcast(c, 0); }, [](Caller& c) { return Broadcast(c, 1); }, "root 0",
+       "root 1"},
       {"other segments", [](Caller& c) { return Segments(c, 3); }, [](Caller& c) { return Segments(c, 4); },
        "10 elements in 2 segments", "layout of segments"},
   };
@@ -126,10 +125,12 @@ TEST_P(FailureTest, RefusesBadArgumentsAndStaysUsable) {
     refused(rank.ReduceScatter(strided, ReduceOp::kSum), "stride 40 is less than its 60");
     const Segment apart[] = {{x, x, 0}, {y.Slice(0, 10), x.Slice(5, 10), 0}};
     refused(rank.AllReduce(apart, ReduceOp::kSum), "overlap");
-    const Segment mixed[] = {{x, x, 0}, {c.Of(DType::kInt32, 350).Slice(300, 50), c.Of(DType::kInt32, 350).Slice(300, 50), 0}};
+    const Segment mixed[] = {{x, x, 0},
+                             {c.Of(DType::kInt32, 350).Slice(300, 50), c.Of(DType::kInt32, 350).Slice(300, 50), 0}};
     refused(rank.AllReduce(mixed, ReduceOp::kSum), "another dtype");
     const int64_t huge = int64_t{3'000'000'000'000'000'000};
-    refused(rank.ReduceScatter(Array(4096, huge, DType::kFloat32), Array(64, huge, DType::kFloat32), ReduceOp::kSum), "beyond memory");
+    refused(rank.ReduceScatter(Array(4096, huge, DType::kFloat32), Array(64, huge, DType::kFloat32), ReduceOp::kSum),
+            "beyond memory");
     EXPECT_TRUE(rank.status().ok());
     EXPECT_TRUE(c.Sum(100).Wait().ok());
   });
@@ -207,7 +208,8 @@ TEST_P(FailureTest, DropsWithOperationsInFlight) {
     Group group(GetParam(), 2, {.timeout = absl::Seconds(30)});
     const auto begin = steady_clock::now();
     Caller caller(group.rank(0));
-    for (int i = 0; i < 3; ++i) group.rank(0).AllReduce(caller.Floats(0, 9), caller.Floats(0, 9), ReduceOp::kSum, {.wait_at_once = at_once});
+    for (int i = 0; i < 3; ++i)
+      group.rank(0).AllReduce(caller.Floats(0, 9), caller.Floats(0, 9), ReduceOp::kSum, {.wait_at_once = at_once});
     caller.buffer = {};
     group.Drop(0);
     EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(10));

@@ -20,7 +20,7 @@ namespace zeroshard::comm::testing {
 
 // How a backend makes a group of so many ranks, on devices that outlive it. Fails the test where it cannot.
 using MakeRanks = std::function<std::vector<std::unique_ptr<Communicator>>(std::vector<device::Device*> devices,
-                                                                          const HostOptions& options)>;
+                                                                           const HostOptions& options)>;
 using MakeDevice = std::function<std::unique_ptr<device::Device>()>;
 
 // What the suite runs on. `name` is of letters, digits and underscores.

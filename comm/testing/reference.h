@@ -15,7 +15,8 @@
 namespace zeroshard::comm::testing {
 
 // One element of each rank, in order of ranks, reduced to one of `out`.
-void ReduceElement(device::DType in, device::DType out, ReduceOp op, std::span<const std::byte* const> ranks, std::byte* result);
+void ReduceElement(device::DType in, device::DType out, ReduceOp op, std::span<const std::byte* const> ranks,
+                   std::byte* result);
 
 // Element `index` of rank `rank`'s input in case `seed`: floats of mixed size and sign, whose sum depends on its order.
 void PutElement(device::DType dtype, uint64_t seed, int rank, int64_t index, std::byte* element);

@@ -1,0 +1,60 @@
+#include "zeroshard/comm/backend_registry.h"
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "zeroshard/comm/store_memory.h"
+#include "zeroshard/device/cpu/cpu_device.h"
+
+namespace zeroshard::comm {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Communicator>> Refuse(const BackendOptions& /*options*/) {
+  return absl::UnavailableError("the factory was called");
+}
+
+class BackendRegistryTest : public ::testing::Test {
+ protected:
+  BackendRegistryTest() {
+    RegisterBackend("gloo", &Refuse);
+    RegisterBackend("in_process", &Refuse);
+    options_.device = device_.get();
+    options_.store = &store_;
+  }
+
+  absl::Status Create(std::string_view name) { return CreateCommunicator(name, options_).status(); }
+
+  std::unique_ptr<device::Device> device_ = device::MakeCpuDevice();
+  MemoryStore store_;
+  BackendOptions options_;
+};
+
+TEST_F(BackendRegistryTest, CallsTheFactoryOfThatName) { EXPECT_TRUE(absl::IsUnavailable(Create("gloo"))); }
+
+TEST_F(BackendRegistryTest, NamesTheNearestAndAllWhereTheNameIsUnknown) {
+  const absl::Status told = Create("glo");
+  EXPECT_TRUE(absl::IsInvalidArgument(told));
+  EXPECT_TRUE(absl::StrContains(told.message(), "'glo' is not built in; the nearest is 'gloo'")) << told;
+  EXPECT_TRUE(absl::StrContains(told.message(), "gloo, in_process")) << told;
+  EXPECT_TRUE(absl::StrContains(Create("inprocess").message(), "nearest is 'in_process'"));
+}
+
+TEST_F(BackendRegistryTest, RefusesOptionsThatMakeNoSense) {
+  const BackendOptions good = options_;
+  options_.rank = 1;
+  EXPECT_TRUE(absl::StrContains(Create("gloo").message(), "rank 1 is none of 0 to 0"));
+  options_ = good;
+  options_.world_size = 0;
+  EXPECT_TRUE(absl::StrContains(Create("gloo").message(), "world size 0"));
+  options_ = good;
+  options_.store = nullptr;
+  EXPECT_TRUE(absl::IsInvalidArgument(Create("gloo")));
+  options_ = good;
+  options_.device = nullptr;
+  EXPECT_TRUE(absl::IsInvalidArgument(Create("gloo")));
+  options_ = good;
+  options_.timeout = absl::ZeroDuration();
+  EXPECT_TRUE(absl::StrContains(Create("gloo").message(), "timeout 0"));
+}
+
+}  // namespace
+}  // namespace zeroshard::comm

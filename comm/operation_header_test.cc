@@ -1,0 +1,67 @@
+#include "zeroshard/comm/operation_header.h"
+
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+
+namespace zeroshard::comm {
+namespace {
+
+using device::DType;
+
+Operation Sum() {
+  Operation operation;
+  operation.kind = OpKind::kAllReduce;
+  operation.in_dtype = DType::kBfloat16;
+  operation.out_dtype = DType::kFloat32;
+  operation.sequence = 12;
+  operation.count = 1024;
+  operation.label = "block 3";
+  return operation;
+}
+
+TEST(OperationHeader, SaysWhatWasCalled) {
+  EXPECT_EQ(Describe(Sum()), "all-reduce #12 'block 3' (sum, bf16 -> fp32, 1024 elements)");
+}
+
+TEST(OperationHeader, AgreesWithItselfUnderAnotherLabel) {
+  Operation other = Sum();
+  other.label = "a label that is longer than a header has room for, which is cut";
+  EXPECT_TRUE(CheckAgreement(MakeHeader(Sum(), 0, 4), MakeHeader(other, 3, 4), 3).ok());
+}
+
+TEST(OperationHeader, SaysWhatBothRanksCalled) {
+  Operation other = Sum();
+  other.count = 1026;
+  const absl::Status told = CheckAgreement(MakeHeader(Sum(), 0, 4), MakeHeader(other, 3, 4), 3);
+  EXPECT_TRUE(absl::IsFailedPrecondition(told));
+  EXPECT_TRUE(
+      absl::StrContains(told.message(), "rank 0 called all-reduce #12 'block 3' (sum, bf16 -> fp32, 1024 elements)"));
+  EXPECT_TRUE(
+      absl::StrContains(told.message(), "rank 3 called all-reduce #12 'block 3' (sum, bf16 -> fp32, 1026 elements)"));
+}
+
+TEST(OperationHeader, ToldOfAnotherRankThanItCameFromIsRefused) {
+  EXPECT_FALSE(CheckAgreement(MakeHeader(Sum(), 0, 4), MakeHeader(Sum(), 2, 4), 3).ok());
+}
+
+// Whatever a stranger sends is described, and never agreed with.
+TEST(OperationHeader, TakesAnyBytes) {
+  std::mt19937_64 random(7);
+  const OperationHeader mine = MakeHeader(Sum(), 0, 2);
+  for (int i = 0; i < 20000; ++i) {
+    OperationHeader theirs = mine;
+    char bytes[sizeof(theirs)];
+    std::memcpy(bytes, &theirs, sizeof(theirs));
+    for (int changes = 0; changes < 1 + i % 40; ++changes) bytes[random() % sizeof(bytes)] = static_cast<char>(random());
+    std::memcpy(&theirs, bytes, sizeof(theirs));
+    EXPECT_FALSE(Describe(theirs).empty());
+    CheckAgreement(mine, theirs, 1).IgnoreError();
+  }
+}
+
+}  // namespace
+}  // namespace zeroshard::comm
