@@ -203,7 +203,7 @@ absl::Status Connector::TryConnect(int peer, ConnectionKind kind, const Endpoint
   Socket socket(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return absl::UnavailableError(strerror(errno));
   // So that the packets leave by the chosen interface; where that cannot be, the system's choice is tried.
-  if (own.ss_family == address.ss_family) bind(socket.get(), reinterpret_cast<sockaddr*>(&own), own_length);
+  if (own.ss_family == address.ss_family) (void)bind(socket.get(), reinterpret_cast<sockaddr*>(&own), own_length);
   if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 && errno != EINPROGRESS) {
     return absl::UnavailableError(strerror(errno));
   }
