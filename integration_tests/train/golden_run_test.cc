@@ -1,0 +1,66 @@
+// Reference runs, computed by PyTorch in float64, through tools:golden: every stage and partition, one to four ranks.
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "zeroshard/integration_tests/train/tool_process.h"
+
+namespace zeroshard::integration_tests {
+namespace {
+
+using Json = nlohmann::json;
+
+Json Golden(const std::string& name, const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = {"integration_tests/testdata/golden/" + name, "--threads=1", "--timeout=60"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const ToolResult result = RunTool("tools/golden", arguments);
+  EXPECT_EQ(result.code, 0) << result.errors;
+  return Json::parse(result.output, nullptr, false);
+}
+
+class GoldenRun : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(GoldenRun, IsReachedInEveryStageAndPartitionWithTheSameBits) {
+  const auto& [name, ranks] = GetParam();
+  const bool accumulates = std::string(name) == "adamw_accumulation";
+  std::set<std::string> bits[2];
+  for (int stage = 0; stage < 4; ++stage) {
+    for (const char* partition : {"flat", "tensor"}) {
+      SCOPED_TRACE(absl::StrCat("stage ", stage, " ", partition));
+      const Json run = Golden(name, {absl::StrCat("--stage=", stage), absl::StrCat("--partition=", partition),
+                                     absl::StrCat("--nproc=", ranks), "--backend=in_process"});
+      ASSERT_TRUE(run.is_object());
+      EXPECT_LE(run["max_relative_loss_error"], 4e-7);
+      EXPECT_LE(run["max_relative_norm_error"], 4e-7);
+      EXPECT_LE(run["max_weight_error"], 3e-5);
+      bits[accumulates ? stage / 2 : 0].insert(run["bits"].get<std::string>());
+    }
+  }
+  EXPECT_EQ(bits[0].size(), 1u);
+  EXPECT_LE(bits[1].size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenRun,
+                         ::testing::Combine(::testing::Values("adamw", "adamw_accumulation", "sgd_momentum", "untied_odd",
+                                                              "frozen"),
+                                            ::testing::Values(1, 2, 3, 4)));
+
+TEST(GoldenTool, HasTheSameBitsOverGloo) {
+  const std::vector<std::string> flags = {"--stage=3", "--nproc=3"};
+  EXPECT_EQ(Golden("untied_odd", flags)["bits"],
+            Golden("untied_odd", {"--stage=0", "--nproc=3", "--backend=in_process"})["bits"]);
+}
+
+TEST(GoldenTool, RefusesWhatIsNoGoldenRun) {
+  EXPECT_EQ(RunTool("tools/golden", {}).code, 2);
+  const ToolResult missing = RunTool("tools/golden", {"/nonexistent"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(LastLine(missing.errors), ::testing::HasSubstr("/nonexistent"));
+}
+
+}  // namespace
+}  // namespace zeroshard::integration_tests
