@@ -11,12 +11,15 @@ namespace gloo {
 
 template <class T>
 class NonOwningPtr;
+template <class T>
+class ShareableNonOwningPtr;
 
 // A reference that lapses when its object is destroyed.
 template <class T>
 class WeakNonOwningPtr final {
  public:
   WeakNonOwningPtr() = default;
+  explicit WeakNonOwningPtr(const ShareableNonOwningPtr<T>& object) : pointer_(object.pointer_) {}
 
  private:
   friend class NonOwningPtr<T>;
@@ -40,8 +43,8 @@ class NonOwningPtr final {
 template <class T>
 class ShareableNonOwningPtr final {
  private:
-  // Only the size of it is used here.
-  [[maybe_unused]] std::shared_ptr<T> pointer_;
+  friend class WeakNonOwningPtr<T>;
+  std::shared_ptr<T> pointer_;
 };
 
 }  // namespace gloo
