@@ -52,8 +52,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
                                                             .owner = options.owner,
                                                             .round_robin_gradients = options.round_robin_gradients,
                                                             .world_size = communicator.world_size()}));
-  std::unique_ptr<Engine> engine(
-      new Engine(std::unique_ptr<Parts>(new Parts{.communicator = &communicator, .options = options, .layout = std::move(layout)})));
+  std::unique_ptr<Engine> engine(new Engine(
+      std::unique_ptr<Parts>(new Parts{.communicator = &communicator, .options = options, .layout = std::move(layout)})));
   Parts& p = *engine->parts_;
   device::Device& device = communicator.device();
   p.compute = device.MakeStream(device::StreamKind::kCompute);
@@ -79,8 +79,8 @@ absl::Status Engine::Parts::CheckUnit(int unit) const {
 absl::Status Engine::Parts::CheckResharded(std::string_view call) const {
   const int unit = parameters->AnyUnsharded();
   if (unit < 0) return communicator->status();
-  return absl::FailedPreconditionError(
-      absl::StrCat(std::string(call), " while unit ", layout.units()[unit].name, " is unsharded; call Reshard or Abandon first"));
+  return absl::FailedPreconditionError(absl::StrCat(std::string(call), " while unit ", layout.units()[unit].name,
+                                                    " is unsharded; call Reshard or Abandon first"));
 }
 
 absl::Status Engine::Unshard(int unit, Pass pass) {

@@ -54,7 +54,7 @@ struct StepResult {
   double gradient_norm = 0;  // global L2 norm, before clipping; NaN where a gradient is not finite
   double clip_factor = 1;    // gradient_norm * clip_factor is the norm after clipping
   double learning_rate = 0;
-  bool skipped = false;      // a gradient was not finite on some rank: nothing was applied, on any
+  bool skipped = false;  // a gradient was not finite on some rank: nothing was applied, on any
   int64_t applied_steps = 0;
   int64_t skipped_steps = 0;
   int64_t skipped_in_a_row = 0;

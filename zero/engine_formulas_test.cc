@@ -66,7 +66,8 @@ TEST(EngineMemory, IsTheFormulasInEveryStagePartitionAndWorld) {
 }
 
 TEST(EngineMemory, OptimizersHoldTheirStateOnly) {
-  for (const auto& [kind, momentum] : {std::pair(optim::Kind::kAdam, 0.0), {optim::Kind::kSgd, 0.9}, {optim::Kind::kSgd, 0.0}}) {
+  for (const auto& [kind, momentum] :
+       {std::pair(optim::Kind::kAdam, 0.0), {optim::Kind::kSgd, 0.9}, {optim::Kind::kSgd, 0.0}}) {
     EngineOptions options = Options(2, Partition::kFlat);
     options.optimizer.kind = kind;
     options.optimizer.momentum = momentum;
@@ -110,8 +111,8 @@ TEST(EngineWire, IsTheFormulasOverStagePartitionAndEveryOption) {
             RunOnRanks({.world_size = world}, [&](comm::Communicator& communicator) {
               const absl::StatusOr<TrainingRun> run = Train(communicator, OddUnits(), options, {.steps = 3});
               ASSERT_TRUE(run.ok()) << run.status();
-              const absl::StatusOr<Layout> layout = Layout::Create(
-                  OddUnits(), {.partition = options.partition, .owner = options.owner, .world_size = world});
+              const absl::StatusOr<Layout> layout =
+                  Layout::Create(OddUnits(), {.partition = options.partition, .owner = options.owner, .world_size = world});
               const int64_t predicted = PredictDataBytes(*layout, options, communicator.rank());
               for (int64_t sent : run->data_bytes) EXPECT_EQ(sent, predicted) << "rank " << communicator.rank();
             });

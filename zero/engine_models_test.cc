@@ -17,7 +17,8 @@ using testing::Schedule;
 using testing::TrainingOptions;
 
 // In every stage and partition, with and without overlap.
-void ExpectEverywhere(const std::vector<UnitSpec>& units, int accumulation, const TrainingOptions& training, std::vector<int> worlds = {1, 2, 3}) {
+void ExpectEverywhere(const std::vector<UnitSpec>& units, int accumulation, const TrainingOptions& training,
+                      std::vector<int> worlds = {1, 2, 3}) {
   for (int world : worlds) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
@@ -39,14 +40,17 @@ void ExpectEverywhere(const std::vector<UnitSpec>& units, int accumulation, cons
 
 TEST(EngineModels, FewerElementsThanRanks) {
   ExpectEverywhere({{.name = "u", .parameters = {{.name = "a", .shape = {2}}}}}, 1, {.steps = 2}, {1, 2, 4, 5});
-  ExpectEverywhere({{.name = "u", .parameters = {{.name = "a", .shape = {3}, .group = 1}, {.name = "b", .shape = {100}}}}}, 1, {.steps = 2}, {4});
+  ExpectEverywhere({{.name = "u", .parameters = {{.name = "a", .shape = {3}, .group = 1}, {.name = "b", .shape = {100}}}}},
+                   1, {.steps = 2}, {4});
 }
 
 TEST(EngineModels, EmptyTensorsAreSteppedOver) {
-  ExpectEverywhere({{.name = "u", .parameters = {{.name = "a", .shape = {4, 4}}, {.name = "b", .shape = {4}}, {.name = "e", .shape = {0, 4}}}},
-                    {.name = "none", .parameters = {{.name = "z", .shape = {8, 0}}}},
-                    {.name = "bare", .parameters = {}}},
-                   1, {.steps = 2});
+  ExpectEverywhere(
+      {{.name = "u",
+        .parameters = {{.name = "a", .shape = {4, 4}}, {.name = "b", .shape = {4}}, {.name = "e", .shape = {0, 4}}}},
+       {.name = "none", .parameters = {{.name = "z", .shape = {8, 0}}}},
+       {.name = "bare", .parameters = {}}},
+      1, {.steps = 2});
 }
 
 TEST(EngineModels, AllFrozenStepsWithoutAGradient) {
@@ -76,11 +80,15 @@ TEST(EngineModels, AUnitThatIsNeverUsedHasAGradientOfZero) {
 }
 
 TEST(EngineModels, OnlyOneEndOfATiedParameterIsUsed) {
-  ExpectEverywhere(OddUnits(), 1, {.steps = 3, .schedule = [](int step) { return step == 1 ? Schedule{{1, 2, 5}} : Schedule{{0, 1, 2, 3, 4, 5}}; }});
+  ExpectEverywhere(OddUnits(), 1, {.steps = 3, .schedule = [](int step) {
+                                     return step == 1 ? Schedule{{1, 2, 5}} : Schedule{{0, 1, 2, 3, 4, 5}};
+                                   }});
 }
 
 TEST(EngineModels, FewerMicroBatchesThanAccumulation) {
-  ExpectEverywhere(OddUnits(), 3, {.steps = 2, .schedule = [](int) { return Schedule{{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}}; }});
+  ExpectEverywhere(OddUnits(), 3, {.steps = 2, .schedule = [](int) {
+                                     return Schedule{{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}};
+                                   }});
 }
 
 TEST(EngineModels, AUnitUsedTwiceAMicroBatch) {
@@ -90,7 +98,10 @@ TEST(EngineModels, AUnitUsedTwiceAMicroBatch) {
 }
 
 TEST(EngineModels, AParameterTiedWithinItsUnit) {
-  ExpectEverywhere({{.name = "u", .parameters = {{.name = "a", .shape = {100}}, {.name = "b", .shape = {30}}, {.name = "c", .shape = {100}, .tied_to = "a"}}},
+  ExpectEverywhere({{.name = "u",
+                     .parameters = {{.name = "a", .shape = {100}},
+                                    {.name = "b", .shape = {30}},
+                                    {.name = "c", .shape = {100}, .tied_to = "a"}}},
                     {.name = "v", .parameters = {{.name = "d", .shape = {30}, .tied_to = "b"}}}},
                    2, {.steps = 2});
 }

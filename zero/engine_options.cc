@@ -39,7 +39,8 @@ absl::Status Validate(const EngineOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("clip is ", options.clip, "; it is a finite norm, or 0 for none"));
   }
   if (!std::isfinite(options.gradient_scale) || options.gradient_scale <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("gradient_scale is ", options.gradient_scale, "; it is finite and above 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient_scale is ", options.gradient_scale, "; it is finite and above 0"));
   }
   return optim::Validate(options.optimizer);
 }

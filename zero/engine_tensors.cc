@@ -22,8 +22,8 @@ absl::StatusOr<int> Engine::Parts::FindTensor(std::string_view name, size_t elem
     return absl::InvalidArgumentError(absl::StrCat(std::string(name), " is frozen: it has no gradient and no moments"));
   }
   if (static_cast<int64_t>(elements) == parameter.elements) return *found;
-  return absl::InvalidArgumentError(absl::StrCat(std::string(name), " [", absl::StrJoin(parameter.spec.shape, ", "), "] has ",
-                                                 parameter.elements, " elements; ", elements, " were given"));
+  return absl::InvalidArgumentError(absl::StrCat(std::string(name), " [", absl::StrJoin(parameter.spec.shape, ", "),
+                                                 "] has ", parameter.elements, " elements; ", elements, " were given"));
 }
 
 absl::StatusOr<int> Engine::Parts::FindWritten(std::string_view name, size_t elements, bool trainable) const {
@@ -36,8 +36,8 @@ absl::StatusOr<Array> Engine::Parts::FindMoment(std::string_view moment) const {
   for (const optim::StateTensor& state : step_end->optimizer().state()) {
     if (state.name == moment) return state.array;
   }
-  return absl::NotFoundError(absl::StrCat("the optimizer ", std::string(Name(options.optimizer.kind)), " keeps no ",
-                                          std::string(moment)));
+  return absl::NotFoundError(
+      absl::StrCat("the optimizer ", std::string(Name(options.optimizer.kind)), " keeps no ", std::string(moment)));
 }
 
 TensorAccess::Home Engine::Parts::HeldHome(int parameter, Array held) const {
@@ -48,7 +48,8 @@ TensorAccess::Home Engine::Parts::HeldHome(int parameter, Array held) const {
 absl::Status Engine::ReadParameter(std::string_view name, std::span<float> values) {
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/false));
-  return p.tensors->Read(parameter, [&](int section) { return p.parameters->Held(section); }, /*scale=*/1, values);
+  return p.tensors->Read(
+      parameter, [&](int section) { return p.parameters->Held(section); }, /*scale=*/1, values);
 }
 
 absl::Status Engine::WriteParameter(std::string_view name, std::span<const float> values) {
@@ -71,7 +72,8 @@ absl::Status Engine::ReadGradient(std::string_view name, std::span<float> values
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/true));
   if (p.gradients->Started()) ZS_RETURN_IF_ERROR(p.gradients->Finish());
   const double scale = GradientScale(p.options, p.layout.world_size());
-  return p.tensors->Read(parameter, [&](int section) { return p.gradients->Held(section); }, scale, values);
+  return p.tensors->Read(
+      parameter, [&](int section) { return p.gradients->Held(section); }, scale, values);
 }
 
 absl::Status Engine::WriteGradient(std::string_view name, std::span<const float> values) {
@@ -88,7 +90,8 @@ absl::Status Engine::ReadMoment(std::string_view moment, std::string_view name, 
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/true));
   ZS_ASSIGN_OR_RETURN(const Array state, p.FindMoment(moment));
-  return p.tensors->Read(parameter, [&](int section) { return p.step_end->StateOf(state, section); }, /*scale=*/1, values);
+  return p.tensors->Read(
+      parameter, [&](int section) { return p.step_end->StateOf(state, section); }, /*scale=*/1, values);
 }
 
 absl::Status Engine::WriteMoment(std::string_view moment, std::string_view name, std::span<const float> values) {

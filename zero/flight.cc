@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace zeroshard::zero {
 
 Flight::Flight(BucketReduction& reduction, const Layout& layout, device::Stream& compute, device::Array memory, int sections,
@@ -54,8 +53,7 @@ void Flight::Send(int64_t positions) {
     positions -= count;
     if (count == left) ++first_pending_;
   }
-  last_ = reduction_->Issue(pieces_, {.after = {ready_[last].get()},
-                                      .wait_at_once = options_.wait_at_once});
+  last_ = reduction_->Issue(pieces_, {.after = {ready_[last].get()}, .wait_at_once = options_.wait_at_once});
   if (options_.wait_at_once) last_.WaitOn(*compute_);
 }
 

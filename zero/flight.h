@@ -77,7 +77,7 @@ class Flight {
   std::vector<Pending> taken_list_;  // since Land, in order
   size_t first_pending_ = 0;         // the first that has positions left to send
   int64_t pending_positions_ = 0;
-  std::vector<Piece> pieces_;        // of the bucket that is being made
+  std::vector<Piece> pieces_;                          // of the bucket that is being made
   std::vector<std::unique_ptr<device::Event>> ready_;  // of each Take: compute has filled the gradient
   comm::Work last_;
 };

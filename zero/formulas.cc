@@ -15,8 +15,9 @@ namespace {
 constexpr int64_t kFp32Bytes = SizeOf(device::DType::kFloat32);
 
 int64_t Scratch(const Layout& layout) {
-  const int64_t norm = device::kExactSumWords * SizeOf(device::DType::kInt64);
-  const int64_t scalars = 2 * static_cast<int64_t>(sizeof(device::StepScalars));  // and the host's copy
+  // The norm's words and one for the ranks' signatures; the scalars, and the host's copy of them and of the signatures.
+  const int64_t norm = (device::kExactSumWords + 1) * SizeOf(device::DType::kInt64);
+  const int64_t scalars = 2 * static_cast<int64_t>(sizeof(device::StepScalars)) + SizeOf(device::DType::kInt64);
   return norm + scalars + StagingElements(layout) * kFp32Bytes;
 }
 

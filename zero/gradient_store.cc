@@ -11,13 +11,14 @@ namespace zeroshard::zero {
 absl::Status GradientStore::CheckOpen(int unit) const {
   const UnitLayout& layout = layout_->units()[unit];
   if (finished_) {
-    return absl::FailedPreconditionError(absl::StrCat("backward of unit ", layout.name,
-                                                      " after this step's gradients were reduced; call Step or Abandon first"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "backward of unit ", layout.name, " after this step's gradients were reduced; call Step or Abandon first"));
   }
   if (units_[unit].opened < int64_t{layout.uses} * options_->accumulation) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("backward of unit ", layout.name, " for the ", units_[unit].opened + 1,
-                                                    "th time in a step of accumulation = ", options_->accumulation, ", uses = ",
-                                                    layout.uses, "; call Step or Abandon first, or raise one of them"));
+                                                    "th time in a step of accumulation = ", options_->accumulation,
+                                                    ", uses = ", layout.uses,
+                                                    "; call Step or Abandon first, or raise one of them"));
 }
 
 absl::StatusOr<std::span<const model::GradientTarget>> GradientStore::Open(int unit) {
@@ -39,9 +40,9 @@ absl::Status GradientStore::OpenSection(int unit, int section) {
   const bool first_of_cycle = s.opened % s.cycle == 0;
   if (ShardsGradients(options_->stage) && first_of_cycle) {
     if (s.ready != s.opened) {
-      return absl::FailedPreconditionError(absl::StrCat("backward of unit ", layout_->units()[unit].name, " begins while ",
-                                                        layout_->sections()[section].name,
-                                                        " has gradients of the last micro-batch under way; call GradientsReady"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("backward of unit ", layout_->units()[unit].name, " begins while ", layout_->sections()[section].name,
+                       " has gradients of the last micro-batch under way; call GradientsReady"));
     }
     if (layout_->sections()[section].alone()) {
       s.flight->Land();
@@ -106,6 +107,7 @@ absl::Status GradientStore::Ready(int unit) {
 }
 
 void GradientStore::Depart(int section) {
+  signature_ = (signature_ * 31 + static_cast<uint32_t>(section) + 1) & 0x7fffffff;
   SectionState& s = sections_[section];
   const bool lands = ShardsGradients(options_->stage);
   s.flight->Take({.section = section,
@@ -166,6 +168,7 @@ void GradientStore::BeginStep() {
   }
   current_ = 0;
   finished_ = false;
+  signature_ = 0;
   reduction_.BeginStep();
 }
 

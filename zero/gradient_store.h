@@ -59,16 +59,19 @@ class GradientStore {
   // Forgets all contributions. Without Finish before it, what was under way is waited for and dropped.
   void BeginStep();
 
+  // What was reduced in this step, in which order, as a number below 2^31: the same on every rank, or their sums are of things that
+  // do not belong together.
+  uint32_t signature() const { return signature_; }
   int64_t reductions() const { return reduction_.reductions(); }
 
  private:
   struct SectionState {
-    device::Array gradient;          // whole; in stages 2 and 3 valid while it is in flight
-    Flight* flight = nullptr;        // that it is in, or is always in
+    device::Array gradient;    // whole; in stages 2 and 3 valid while it is in flight
+    Flight* flight = nullptr;  // that it is in, or is always in
     int64_t cycle = 1;
-    int64_t opened = 0;              // contributions whose targets were handed out
-    int64_t ready = 0;               // contributions that are there
-    bool landed = false;             // its shard holds something of this step
+    int64_t opened = 0;   // contributions whose targets were handed out
+    int64_t ready = 0;    // contributions that are there
+    bool landed = false;  // its shard holds something of this step
   };
   struct Unit {
     std::vector<model::GradientTarget> targets;
@@ -76,7 +79,8 @@ class GradientStore {
     int64_t opened = 0;
   };
 
-  GradientStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute);
+  GradientStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+                device::Stream& compute);
   absl::Status Allocate();
   void MakeResidentFlight();
   absl::Status MakeFlights();
@@ -101,6 +105,7 @@ class GradientStore {
   int slots_ = 0;    // the first of flights_ take the units of backward in turn
   int current_ = 0;  // of them
   bool finished_ = false;
+  uint32_t signature_ = 0;
   device::Buffer resident_;   // stages 0, 1: whole gradients; 2, 3: this rank's part
   device::Buffer in_flight_;  // stages 2, 3
 };

@@ -39,7 +39,8 @@ GradientStore::GradientStore(comm::Communicator& communicator, const Layout& lay
 absl::Status GradientStore::Allocate() {
   const int rank = communicator_->rank();
   const int64_t elements = ShardsGradients(options_->stage) ? layout_->OwnedTrainable(rank) : layout_->trainable_elements();
-  ZS_ASSIGN_OR_RETURN(resident_, communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kGradients, "gradients"));
+  ZS_ASSIGN_OR_RETURN(resident_,
+                      communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kGradients, "gradients"));
   if (ShardsGradients(options_->stage)) return MakeFlights();
   MakeResidentFlight();
   return absl::OkStatus();

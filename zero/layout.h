@@ -59,19 +59,19 @@ Range Intersect(Range a, Range b);
 struct Parameter {
   model::ParameterSpec spec;  // of its first use
   int64_t elements = 0;
-  int section = -1;           // -1: it has no element
-  int64_t first = 0;          // within the section
+  int section = -1;   // -1: it has no element
+  int64_t first = 0;  // within the section
   Range range() const { return {first, elements}; }
 };
 
 struct Section {
-  std::string name = {};             // the unit's, or the tied parameter's
+  std::string name = {};  // the unit's, or the tied parameter's
   bool trainable = true;
-  bool shared = false;          // a tied parameter's
+  bool shared = false;               // a tied parameter's
   std::vector<int> units = {};       // that use it, ascending; one, unless shared
   std::vector<int> parameters = {};  // in order of the buffer
-  int64_t elements = 0;         // padded
-  int64_t full_first = 0;       // where it begins in a full buffer
+  int64_t elements = 0;              // padded
+  int64_t full_first = 0;            // where it begins in a full buffer
   // How often a micro-batch's backward adds to its gradient: uses of its units together. More than one: the gradient is summed in
   // full on the rank and reduced once.
   int contributions = 1;
@@ -87,7 +87,7 @@ struct UnitLayout {
   std::string name = {};
   std::vector<int> parameters = {};  // storages, in the order of the unit's specs
   std::vector<int> sections = {};    // its own first, then shared ones
-  int own_sections = 0;         // how many of them are its own
+  int own_sections = 0;              // how many of them are its own
   bool backward_reads_parameters = true;
   int uses = 1;
 };

@@ -96,8 +96,8 @@ absl::Status LayoutBuilder::ReadTied(const model::ParameterSpec& spec, int unit)
   const int index = target->second;
   const model::ParameterSpec& first = layout_.parameters_[index].spec;
   if (first.shape != spec.shape || first.trainable != spec.trainable || first.group != spec.group) {
-    return absl::InvalidArgumentError(absl::StrCat(Describe(spec), " is tied to ", Describe(first),
-                                                   "; shape, group and trainable have to be equal"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Describe(spec), " is tied to ", Describe(first), "; shape, group and trainable have to be equal"));
   }
   if (!by_name_.emplace(spec.name, index).second) {
     return absl::InvalidArgumentError(absl::StrCat("two parameters are called ", spec.name));
@@ -126,14 +126,19 @@ void LayoutBuilder::DealOut(bool trainable) {
     UnitLayout& unit = layout_.units_[u];
     Section own{.name = unit.name, .trainable = trainable, .units = {u}, .contributions = unit.uses};
     std::vector<int> shared;
-    for (; next != dealt.end() && users_[*next].front() == u; ++next) (tied_[*next] ? shared : own.parameters).push_back(*next);
+    for (; next != dealt.end() && users_[*next].front() == u; ++next)
+      (tied_[*next] ? shared : own.parameters).push_back(*next);
     if (!own.parameters.empty()) {
       unit.sections.insert(unit.sections.begin() + unit.own_sections++, static_cast<int>(layout_.sections_.size()));
       AddSection(std::move(own));
     }
     for (int p : shared) {
-      Section section{.name = layout_.parameters_[p].spec.name, .trainable = trainable, .shared = true, .units = users_[p],
-                      .parameters = {p}, .contributions = 0};
+      Section section{.name = layout_.parameters_[p].spec.name,
+                      .trainable = trainable,
+                      .shared = true,
+                      .units = users_[p],
+                      .parameters = {p},
+                      .contributions = 0};
       for (int user : section.units) {
         section.contributions += layout_.units_[user].uses;
         layout_.units_[user].sections.push_back(static_cast<int>(layout_.sections_.size()));
@@ -166,7 +171,8 @@ void LayoutBuilder::PlaceFlat(Section& section) {
 }
 
 void LayoutBuilder::PlaceByOwner(Section& section) {
-  std::stable_sort(section.parameters.begin(), section.parameters.end(), [&](int a, int b) { return owners_[a] < owners_[b]; });
+  std::stable_sort(section.parameters.begin(), section.parameters.end(),
+                   [&](int a, int b) { return owners_[a] < owners_[b]; });
   int64_t end = 0;
   auto next = section.parameters.begin();
   for (int r = 0; r < layout_.world_size(); ++r) {

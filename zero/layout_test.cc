@@ -19,9 +19,11 @@ std::vector<UnitSpec> OddModel() {
   return {{.name = "embedding",
            .parameters = {{.name = "wte", .shape = {101, 39}}, {.name = "wpe", .shape = {17, 39}, .trainable = false}},
            .backward_reads_parameters = false},
-          {.name = "block", .parameters = {{.name = "w", .shape = {39, 3}}, {.name = "b", .shape = {3}}, {.name = "none", .shape = {0, 4}}}},
+          {.name = "block",
+           .parameters = {{.name = "w", .shape = {39, 3}}, {.name = "b", .shape = {3}}, {.name = "none", .shape = {0, 4}}}},
           {.name = "frozen", .parameters = {{.name = "f", .shape = {5}, .trainable = false}}},
-          {.name = "head", .parameters = {{.name = "norm", .shape = {2}}, {.name = "lm_head", .shape = {101, 39}, .tied_to = "wte"}}}};
+          {.name = "head",
+           .parameters = {{.name = "norm", .shape = {2}}, {.name = "lm_head", .shape = {101, 39}, .tied_to = "wte"}}}};
 }
 
 // What holds for every layout: parameters are aligned, disjoint and inside; ranks' parts are aligned, disjoint, and the whole.
@@ -78,8 +80,8 @@ TEST(Layout, EveryElementHasOneOwnerInEveryPartitionAndWorld) {
 }
 
 TEST(Layout, AParameterMayStraddleRanksAndAUnitEndsPadded) {
-  const Layout layout = Make({{.name = "u", .parameters = {{.name = "a", .shape = {100}}, {.name = "b", .shape = {30}}}}},
-                             {.world_size = 2});
+  const Layout layout =
+      Make({{.name = "u", .parameters = {{.name = "a", .shape = {100}}, {.name = "b", .shape = {30}}}}}, {.world_size = 2});
   EXPECT_EQ(layout.trainable_elements(), 256);
   EXPECT_EQ(layout.parameters()[1].first, 128);
   EXPECT_EQ(layout.OwnedTrainable(0), 128);
@@ -111,14 +113,17 @@ TEST(Layout, FewerParametersThanRanksAndEmptyTensorsAreOrdinary) {
   ExpectSound(tiny);
   EXPECT_EQ(tiny.OwnedTrainable(0), 64);
   EXPECT_EQ(tiny.OwnedTrainable(4), 0);
-  const Layout nothing = Make({{.name = "u", .parameters = {{.name = "e", .shape = {0}}}}, {.name = "v", .parameters = {}}}, {.world_size = 3});
+  const Layout nothing =
+      Make({{.name = "u", .parameters = {{.name = "e", .shape = {0}}}}, {.name = "v", .parameters = {}}}, {.world_size = 3});
   EXPECT_EQ(nothing.total_elements(), 0);
   EXPECT_EQ(nothing.sections().size(), 0u);
 }
 
 TEST(Layout, BalancedOwnersDifferByNoMoreThanTheLargestTensor) {
   std::vector<UnitSpec> units;
-  for (int64_t i = 0; i < 20; ++i) units.push_back({.name = "u", .parameters = {{.name = std::string(1, static_cast<char>('a' + i)), .shape = {64 * (i + 1)}}}});
+  for (int64_t i = 0; i < 20; ++i)
+    units.push_back(
+        {.name = "u", .parameters = {{.name = std::string(1, static_cast<char>('a' + i)), .shape = {64 * (i + 1)}}}});
   const Layout layout = Make(units, {.partition = Partition::kTensor, .world_size = 3});
   int64_t least = layout.OwnedTrainable(0);
   int64_t most = least;
@@ -138,19 +143,29 @@ TEST(Layout, RoundRobinDealsNeighboursToDifferentRanks) {
 }
 
 TEST(Layout, Gpt2SmallOnThreeRanks) {
-  std::vector<UnitSpec> units{{.name = "embedding", .parameters = {{.name = "wte", .shape = {50257, 768}}, {.name = "wpe", .shape = {1024, 768}}}, .backward_reads_parameters = false}};
+  std::vector<UnitSpec> units{{.name = "embedding",
+                               .parameters = {{.name = "wte", .shape = {50257, 768}}, {.name = "wpe", .shape = {1024, 768}}},
+                               .backward_reads_parameters = false}};
   for (int i = 0; i < 12; ++i) {
     const std::string h = "h." + std::to_string(i) + ".";
     units.push_back({.name = h,
-                     .parameters = {{.name = h + "ln_1.w", .shape = {768}}, {.name = h + "ln_1.b", .shape = {768}},
-                                    {.name = h + "qkv.w", .shape = {2304, 768}}, {.name = h + "qkv.b", .shape = {2304}},
-                                    {.name = h + "proj.w", .shape = {768, 768}}, {.name = h + "proj.b", .shape = {768}},
-                                    {.name = h + "ln_2.w", .shape = {768}}, {.name = h + "ln_2.b", .shape = {768}},
-                                    {.name = h + "fc.w", .shape = {3072, 768}}, {.name = h + "fc.b", .shape = {3072}},
-                                    {.name = h + "out.w", .shape = {768, 3072}}, {.name = h + "out.b", .shape = {768}}}});
+                     .parameters = {{.name = h + "ln_1.w", .shape = {768}},
+                                    {.name = h + "ln_1.b", .shape = {768}},
+                                    {.name = h + "qkv.w", .shape = {2304, 768}},
+                                    {.name = h + "qkv.b", .shape = {2304}},
+                                    {.name = h + "proj.w", .shape = {768, 768}},
+                                    {.name = h + "proj.b", .shape = {768}},
+                                    {.name = h + "ln_2.w", .shape = {768}},
+                                    {.name = h + "ln_2.b", .shape = {768}},
+                                    {.name = h + "fc.w", .shape = {3072, 768}},
+                                    {.name = h + "fc.b", .shape = {3072}},
+                                    {.name = h + "out.w", .shape = {768, 3072}},
+                                    {.name = h + "out.b", .shape = {768}}}});
   }
-  units.push_back({.name = "head", .parameters = {{.name = "ln_f.w", .shape = {768}}, {.name = "ln_f.b", .shape = {768}},
-                                                  {.name = "lm_head", .shape = {50257, 768}, .tied_to = "wte"}}});
+  units.push_back({.name = "head",
+                   .parameters = {{.name = "ln_f.w", .shape = {768}},
+                                  {.name = "ln_f.b", .shape = {768}},
+                                  {.name = "lm_head", .shape = {50257, 768}, .tied_to = "wte"}}});
   const Layout layout = Make(units, {.world_size = 3});
   ExpectSound(layout);
   EXPECT_EQ(layout.model_elements(), 124439808);
@@ -158,9 +173,10 @@ TEST(Layout, Gpt2SmallOnThreeRanks) {
 }
 
 TEST(Layout, CountsBeyondThirtyTwoBits) {
-  const Layout layout = Make({{.name = "u", .parameters = {{.name = "big", .shape = {60000, 50000}}, {.name = "b", .shape = {7}}}},
-                              {.name = "v", .parameters = {{.name = "huge", .shape = {1 << 20, 1 << 20}}}}},
-                             {.world_size = 3});
+  const Layout layout =
+      Make({{.name = "u", .parameters = {{.name = "big", .shape = {60000, 50000}}, {.name = "b", .shape = {7}}}},
+            {.name = "v", .parameters = {{.name = "huge", .shape = {1 << 20, 1 << 20}}}}},
+           {.world_size = 3});
   ExpectSound(layout);
   EXPECT_EQ(layout.parameters()[1].first, 3000000000);
   EXPECT_EQ(layout.model_elements(), 3000000007 + (int64_t{1} << 40));
@@ -175,11 +191,13 @@ void ExpectRefused(const std::vector<UnitSpec>& units, std::string_view part) {
 
 TEST(Layout, RefusesWhatMakesNoSenseByName) {
   ExpectRefused({}, "no unit");
-  ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {3}}, {.name = "a", .shape = {3}}}}}, "two parameters are called a");
+  ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {3}}, {.name = "a", .shape = {3}}}}},
+                "two parameters are called a");
   ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {3, -1}}}}}, "parameter a [3, -1]");
   ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {1 << 30, 1 << 30}}}}}, "2^56");
   ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {3}, .tied_to = "b"}}}}, "tied to b");
-  ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {3}}, {.name = "b", .shape = {4}, .tied_to = "a"}}}}, "have to be equal");
+  ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {3}}, {.name = "b", .shape = {4}, .tied_to = "a"}}}},
+                "have to be equal");
   ExpectRefused({{.name = "u", .parameters = {}, .uses = 0}}, "uses = 0");
 }
 

@@ -76,9 +76,10 @@ absl::Status ParameterStore::Acquire(int unit) {
     if (block.state != ShardState::kSharded) continue;
     const int slot = TakeSlot(b, /*ahead_of=*/-1, u.pass);
     if (slot < 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "no memory to gather unit ", layout_->units()[unit].name, ": ", pooled_slots_,
-          " units are unsharded at once, which is what prefetch = ", options_->prefetch, " allows; Reshard one, or prefetch more"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("no memory to gather unit ", layout_->units()[unit].name, ": ", pooled_slots_,
+                       " units are unsharded at once, which is what prefetch = ", options_->prefetch,
+                       " allows; Reshard one, or prefetch more"));
     }
     StartGather(b, slot);
   }
@@ -214,8 +215,8 @@ void ParameterStore::EndUpdate(bool gather) {
   order_.EndPass();
   if (!gather || !ShardsOptimizer(options_->stage) || ShardsParameters(options_->stage)) return;
   for (Block& block : blocks_) {
-    block.work = block.gather.Issue(block.owned, block.full,
-                                    {.after = {written_.get()}, .wait_at_once = !options_->overlap});
+    block.work =
+        block.gather.Issue(block.owned, block.full, {.after = {written_.get()}, .wait_at_once = !options_->overlap});
     block.state = ShardState::kUnsharding;
     if (!options_->overlap) block.work.WaitOn(*compute_);
   }

@@ -76,22 +76,23 @@ class ParameterStore {
     std::vector<device::Array> owned = {};  // of each of its sections: this rank's part
     std::vector<device::Array> full = {};   // of each: the whole, where it is now
     int64_t elements = 0;
-    int own_unit = -1;                 // whose own sections they are; -1: a tied parameter's
+    int own_unit = -1;  // whose own sections they are; -1: a tied parameter's
     ShardState state = ShardState::kSharded;
     comm::Work work = {};
-    int holders = 0;                   // units that hold it
+    int holders = 0;  // units that hold it
     int slot = -1;
-    int own_slot = -1;                 // the slot that is its alone, if there is one
+    int own_slot = -1;  // the slot that is its alone, if there is one
   };
   struct Unit {
     std::vector<int> blocks;
     ShardState state = ShardState::kSharded;
     Pass pass = Pass::kForward;
-    bool holds = false;                   // its blocks
-    std::vector<device::Array> arrays;    // its parameters, in order; valid while it holds
+    bool holds = false;                 // its blocks
+    std::vector<device::Array> arrays;  // its parameters, in order; valid while it holds
   };
 
-  ParameterStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute);
+  ParameterStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+                 device::Stream& compute);
   absl::Status AllocateResident();
   void MakeBlocks();
   void AddBlock(std::vector<int> sections, std::string_view label, int own_unit);
@@ -124,7 +125,7 @@ class ParameterStore {
   std::vector<Block> blocks_;
   std::vector<int> block_of_section_;
   std::vector<Slot> slots_;
-  int pooled_slots_ = 0;  // the first of slots_ go round
+  int pooled_slots_ = 0;                    // the first of slots_ go round
   std::unique_ptr<device::Event> written_;  // the last writer of parameters is done
   device::Buffer resident_;
   device::Buffer gathered_;

@@ -12,8 +12,9 @@ namespace zeroshard::zero {
 
 using device::DType;
 
-absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(comm::Communicator& communicator, const Layout& layout,
-                                                                       const EngineOptions& options, device::Stream& compute) {
+absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(comm::Communicator& communicator,
+                                                                       const Layout& layout, const EngineOptions& options,
+                                                                       device::Stream& compute) {
   std::unique_ptr<ParameterStore> store(new ParameterStore(communicator, layout, options, compute));
   ZS_RETURN_IF_ERROR(store->AllocateResident());
   store->MakeBlocks();
@@ -41,7 +42,8 @@ ParameterStore::ParameterStore(comm::Communicator& communicator, const Layout& l
 absl::Status ParameterStore::AllocateResident() {
   const int64_t elements =
       ShardsParameters(options_->stage) ? layout_->OwnedTotal(communicator_->rank()) : layout_->total_elements();
-  ZS_ASSIGN_OR_RETURN(resident_, communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kParameters, "parameters"));
+  ZS_ASSIGN_OR_RETURN(resident_,
+                      communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kParameters, "parameters"));
   return absl::OkStatus();
 }
 
@@ -107,8 +109,8 @@ absl::Status ParameterStore::AllocateSlots() {
   }
   pooled_slots_ = std::min(1 + EffectivePrefetch(*options_), pooled_blocks);
   const int64_t elements = pooled_slots_ * pooled_elements + own_elements;
-  ZS_ASSIGN_OR_RETURN(gathered_,
-                      communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kCommunication, "gathered units"));
+  ZS_ASSIGN_OR_RETURN(
+      gathered_, communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kCommunication, "gathered units"));
   int64_t first = 0;
   for (int i = 0; i < pooled_slots_; ++i, first += pooled_elements) AddSlot(first, pooled_elements);
   for (Block& block : blocks_) {

@@ -36,8 +36,8 @@ comm::Work SectionGather::BroadcastFromOwners(std::span<const device::Array> own
     for (size_t i = 0; i < sections_.size(); ++i) {
       const Range part = layout_->sections()[sections_[i]].Owned(owner);
       if (part.count == 0) continue;
-      segments_.push_back({.in = owner == communicator_->rank() ? owned[i] : device::Array(),
-                           .out = full[i].Slice(part.first, part.count)});
+      segments_.push_back(
+          {.in = owner == communicator_->rank() ? owned[i] : device::Array(), .out = full[i].Slice(part.first, part.count)});
     }
     const std::span<const comm::Segment> of_owner = std::span(segments_).subspan(begin);
     if (!of_owner.empty()) last = communicator_->Broadcast(of_owner, owner, options);

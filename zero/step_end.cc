@@ -1,5 +1,6 @@
 #include "zeroshard/zero/step_end.h"
 
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -14,6 +15,14 @@ using device::Array;
 using device::DType;
 using device::Use;
 
+namespace {
+
+constexpr int64_t kScalarsBytes = sizeof(device::StepScalars);
+constexpr int64_t kSignatureBytes = sizeof(int64_t);
+constexpr int64_t kSumBytes = device::kExactSumWords * SizeOf(DType::kInt64) + kSignatureBytes;
+
+}  // namespace
+
 double GradientScale(const EngineOptions& options, int world_size) {
   return options.average ? 1.0 / (static_cast<double>(world_size) * options.accumulation) : options.gradient_scale;
 }
@@ -25,7 +34,8 @@ absl::StatusOr<std::unique_ptr<StepEnd>> StepEnd::Create(comm::Communicator& com
   return end;
 }
 
-StepEnd::StepEnd(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute)
+StepEnd::StepEnd(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+                 device::Stream& compute)
     : communicator_(&communicator),
       layout_(&layout),
       options_(&options),
@@ -46,9 +56,9 @@ absl::Status StepEnd::Allocate() {
   }
   const int64_t elements = StateElements(*layout_, options_->stage, rank);
   ZS_ASSIGN_OR_RETURN(optimizer_, optim::Optimizer::Create(device, options_->optimizer, elements, MakeRuns()));
-  ZS_ASSIGN_OR_RETURN(sum_, device.Allocate(device::kExactSumWords * SizeOf(DType::kInt64), Use::kCommunication, "gradient norm"));
-  ZS_ASSIGN_OR_RETURN(scalars_, device.Allocate(sizeof(device::StepScalars), Use::kCommunication, "step scalars"));
-  ZS_ASSIGN_OR_RETURN(host_scalars_, device.AllocateHost(sizeof(device::StepScalars), Use::kCommunication, "step scalars"));
+  ZS_ASSIGN_OR_RETURN(sum_, device.Allocate(kSumBytes, Use::kCommunication, "gradient norm"));
+  ZS_ASSIGN_OR_RETURN(scalars_, device.Allocate(kScalarsBytes, Use::kCommunication, "step scalars"));
+  ZS_ASSIGN_OR_RETURN(host_, device.AllocateHost(kScalarsBytes + kSignatureBytes, Use::kCommunication, "step scalars"));
   return absl::OkStatus();
 }
 
@@ -70,35 +80,46 @@ std::vector<optim::Run> StepEnd::MakeRuns() const {
 
 absl::Status StepEnd::Run(const GradientStore& gradients, ParameterStore& parameters, std::optional<double> learning_rate) {
   ZS_RETURN_IF_ERROR(communicator_->status());
-  device::Device& device = communicator_->device();
-  const Array sum = sum_.array(DType::kInt64);
-  const Array scalars = scalars_.array(DType::kUint8);
   SumSquares(gradients);
-  if (ShardsOptimizer(options_->stage)) {
-    compute_->Record(*summed_);
-    comm::Work work = communicator_->AllReduce(sum, sum, comm::ReduceOp::kSum,
-                                               {.after = {summed_.get()},
-                                                .wait_at_once = true,
-                                                .traffic = comm::Traffic::kControl,
-                                                .label = "gradient norm"});
-    work.WaitOn(*compute_);
-  }
+  SumOverRanks();
   ZS_RETURN_IF_ERROR(communicator_->status());
-  device.step().DeriveScalars(*compute_, sum, rule_, learning_rate, scalars);
+  const Array sum = sum_.array(DType::kInt64).Slice(0, device::kExactSumWords);
+  communicator_->device().step().DeriveScalars(*compute_, sum, rule_, learning_rate, scalars_.array(DType::kUint8));
   ZS_RETURN_IF_ERROR(Apply(gradients, parameters));
-  device.CopyToHost(*compute_, scalars, device.HostPointer(host_scalars_));
-  compute_->Record(*copied_);
-  ran_ = true;
+  CopyToHost();
   return absl::OkStatus();
 }
 
 void StepEnd::SumSquares(const GradientStore& gradients) {
   device::Device& device = communicator_->device();
-  const Array sum = sum_.array(DType::kInt64);
+  const Array words = sum_.array(DType::kInt64);
+  const Array sum = words.Slice(0, device::kExactSumWords);
+  signature_ = gradients.signature();
   device.elementwise().Fill(*compute_, sum, 0);
+  device.elementwise().Fill(*compute_, words.Slice(device::kExactSumWords, 1), signature_);
   for (const Part& part : parts_) {
     device.step().AddPowers(*compute_, gradients.Held(part.section).Slice(part.range.first, part.range.count), 2, sum);
   }
+}
+
+// In stage 0 every rank has the whole norm: only the signatures are added.
+void StepEnd::SumOverRanks() {
+  const Array words = sum_.array(DType::kInt64);
+  const Array summed = ShardsOptimizer(options_->stage) ? words : words.Slice(device::kExactSumWords, 1);
+  compute_->Record(*summed_);
+  comm::Work work = communicator_->AllReduce(
+      summed, summed, comm::ReduceOp::kSum,
+      {.after = {summed_.get()}, .wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "gradient norm"});
+  work.WaitOn(*compute_);
+}
+
+void StepEnd::CopyToHost() {
+  device::Device& device = communicator_->device();
+  auto* host = static_cast<std::byte*>(device.HostPointer(host_));
+  device.CopyToHost(*compute_, scalars_.array(DType::kUint8), host);
+  device.CopyToHost(*compute_, sum_.array(DType::kInt64).Slice(device::kExactSumWords, 1), host + kScalarsBytes);
+  compute_->Record(*copied_);
+  ran_ = true;
 }
 
 absl::Status StepEnd::Apply(const GradientStore& gradients, ParameterStore& parameters) {
@@ -119,9 +140,18 @@ absl::StatusOr<device::StepScalars> StepEnd::Result() {
   copied_->Synchronize();
   ZS_RETURN_IF_ERROR(communicator_->status());
   ZS_RETURN_IF_ERROR(communicator_->device().status());
+  const auto* host = static_cast<const std::byte*>(communicator_->device().HostPointer(host_));
   device::StepScalars scalars;
-  std::memcpy(&scalars, communicator_->device().HostPointer(host_scalars_), sizeof(scalars));
-  return scalars;
+  std::memcpy(&scalars, host, sizeof(scalars));
+  int64_t signatures = 0;
+  std::memcpy(&signatures, host + kScalarsBytes, sizeof(signatures));
+  if (signatures == int64_t{signature_} * layout_->world_size()) return scalars;
+  const absl::Status different = absl::FailedPreconditionError(
+      "ranks called GradientsReady for different units, or in another order, in the last step: what they summed does not "
+      "belong "
+      "together; all ranks run the same units in the same order");
+  communicator_->Abort(different);
+  return different;
 }
 
 device::Array StepEnd::StateOf(const Array& state, int section) const {

@@ -2,6 +2,9 @@
 //
 //   norm over the rank's part -> summed over ranks -> scalars (norm, clip factor, learning rate, skip) -> optimizer
 //
+// With the norm travels one word more: the sum of all ranks' GradientStore::signature, by which Result knows whether they reduced
+// the same things. (Sizes that differ are seen by the communicator at once; units of one size are not.)
+//
 // All of it is queued; the host's copy of the scalars comes after. The norm is a sum of integers over blocks of 64 elements that
 // start with their parameter, so it has the same bits in every stage, partition and world (device/exact_sum.h); padding is in no
 // block.
@@ -42,7 +45,8 @@ class StepEnd {
   // parameter is written.
   absl::Status Run(const GradientStore& gradients, ParameterStore& parameters, std::optional<double> learning_rate);
 
-  // The last Run's; waits for it. Errors: kFailedPrecondition before any.
+  // The last Run's; waits for it. Errors: kFailedPrecondition before any, and where ranks ran the backward of different units: then
+  // the communicator is aborted, since what they hold is of no use.
   absl::StatusOr<device::StepScalars> Result();
 
   optim::Optimizer& optimizer() { return *optimizer_; }
@@ -54,6 +58,8 @@ class StepEnd {
   absl::Status Allocate();
   std::vector<optim::Run> MakeRuns() const;
   void SumSquares(const GradientStore& gradients);
+  void SumOverRanks();
+  void CopyToHost();
   absl::Status Apply(const GradientStore& gradients, ParameterStore& parameters);
 
   // A parameter's part in a section that this rank holds.
@@ -69,9 +75,10 @@ class StepEnd {
   device::StepRule rule_;
   std::vector<Part> parts_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  device::Buffer sum_;           // [kExactSumWords] int64
-  device::Buffer scalars_;       // one StepScalars
-  device::Buffer host_scalars_;  // the host's copy
+  device::Buffer sum_;      // [kExactSumWords] int64, then one for the signatures
+  device::Buffer scalars_;  // one StepScalars
+  device::Buffer host_;     // the host's copy of it, then of the signatures' sum
+  uint32_t signature_ = 0;  // this rank's, of the last Run
   std::unique_ptr<device::Event> summed_;
   std::unique_ptr<device::Event> copied_;
   bool ran_ = false;

@@ -49,7 +49,8 @@ absl::Status TensorAccess::Read(int parameter, Held held, double scale, std::spa
       const int64_t count = std::min(part.count - done, kStagingElements);
       const Array staging = staging_.array(DType::kFloat32).Slice(0, count);
       Array from;
-      if (owners == 1 || owner == communicator_->rank()) from = held(p.section).Slice(part.first - owned.first + done, count);
+      if (owners == 1 || owner == communicator_->rank())
+        from = held(p.section).Slice(part.first - owned.first + done, count);
       if (owners > 1) {
         communicator_->Broadcast(from, staging, owner, Call(p.spec.name)).WaitOn(*compute_);
         from = staging;

@@ -45,7 +45,8 @@ class TensorAccess {
   absl::Status Write(int parameter, const Home& home, double scale, std::span<const float> values);
 
  private:
-  TensorAccess(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute);
+  TensorAccess(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+               device::Stream& compute);
   comm::CallOptions Call(std::string_view name);
 
   comm::Communicator* communicator_;

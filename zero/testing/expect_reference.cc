@@ -23,7 +23,8 @@ std::vector<float> Scaled(std::vector<float> values, double scale) {
 }
 
 void ExpectSameTensors(const TrainingRun& run, const Reference& reference, double scale) {
-  for (const auto& [name, values] : run.weights) EXPECT_TRUE(SameBits(values, reference.weights(name))) << "weights of " << name;
+  for (const auto& [name, values] : run.weights)
+    EXPECT_TRUE(SameBits(values, reference.weights(name))) << "weights of " << name;
   for (const auto& [name, values] : run.gradients) {
     EXPECT_TRUE(SameBits(values, Scaled(reference.gradient(name), scale))) << "gradient of " << name;
   }
@@ -38,11 +39,11 @@ void ExpectSameTensors(const TrainingRun& run, const Reference& reference, doubl
 
 std::string Describe(const EngineOptions& options, int world_size) {
   std::ostringstream out;
-  out << "world " << world_size << ", stage " << options.stage << ", " << Name(options.partition) << ", " << Name(options.owner)
-      << ", bucket " << options.reduce_bucket_size << ", reduce_scatter " << options.reduce_scatter << ", round_robin "
-      << options.round_robin_gradients << ", overlap " << options.overlap << ", prefetch " << options.prefetch << ", keep "
-      << options.keep_parameters << ", accumulation " << options.accumulation << ", clip " << options.clip << ", "
-      << Name(options.optimizer.kind);
+  out << "world " << world_size << ", stage " << options.stage << ", " << Name(options.partition) << ", "
+      << Name(options.owner) << ", bucket " << options.reduce_bucket_size << ", reduce_scatter " << options.reduce_scatter
+      << ", round_robin " << options.round_robin_gradients << ", overlap " << options.overlap << ", prefetch "
+      << options.prefetch << ", keep " << options.keep_parameters << ", accumulation " << options.accumulation << ", clip "
+      << options.clip << ", " << Name(options.optimizer.kind);
   return out.str();
 }
 
@@ -67,7 +68,8 @@ std::vector<TrainingRun> ExpectReference(const std::vector<model::UnitSpec>& uni
     for (int r = 0; r < ranks.world_size; ++r) {
       const StepResult& result = runs[r].results[step];
       EXPECT_TRUE(SameBits(runs[r].losses[step], reference.losses()[r])) << "loss of step " << step << ", rank " << r;
-      EXPECT_TRUE(SameBits(result.gradient_norm, scalars.norm)) << result.gradient_norm << " for " << scalars.norm << ", step " << step;
+      EXPECT_TRUE(SameBits(result.gradient_norm, scalars.norm))
+          << result.gradient_norm << " for " << scalars.norm << ", step " << step;
       EXPECT_TRUE(SameBits(result.clip_factor, scalars.clip_factor));
       EXPECT_TRUE(SameBits(result.learning_rate, scalars.learning_rate));
       EXPECT_EQ(result.skipped, scalars.skip != 0);

@@ -132,14 +132,15 @@ device::StepScalars Reference::Update() {
   const auto adopt = [&](auto& values) {
     using T = std::remove_reference_t<decltype(values[0])>;
     return values.empty() ? Array()
-                          : device->Adopt(values.data(), static_cast<int64_t>(values.size() * sizeof(T)))->As(device::DTypeOf<T>::value);
+                          : device->Adopt(values.data(), static_cast<int64_t>(values.size() * sizeof(T)))
+                                ->As(device::DTypeOf<T>::value);
   };
   std::vector<int64_t> sum(device::kExactSumWords);
   for (Tensor& tensor : tensors_) {
-    if (tensor.spec.trainable && !tensor.weights.empty()) device->step().AddPowers(*stream, adopt(tensor.gradient), 2, adopt(sum));
+    if (tensor.spec.trainable && !tensor.weights.empty())
+      device->step().AddPowers(*stream, adopt(tensor.gradient), 2, adopt(sum));
   }
-  const device::StepRule rule =
-      optim::MakeStepRule(options_.optimizer, GradientScale(options_, world_size_), options_.clip);
+  const device::StepRule rule = optim::MakeStepRule(options_.optimizer, GradientScale(options_, world_size_), options_.clip);
   std::vector<uint8_t> scalars(sizeof(scalars_));
   std::memcpy(scalars.data(), &scalars_, sizeof(scalars_));
   device->step().DeriveScalars(*stream, adopt(sum), rule, std::nullopt, adopt(scalars));
@@ -154,7 +155,8 @@ device::StepScalars Reference::Update() {
                           .nesterov = o.nesterov,
                           .weight_decay = group.weight_decay,
                           .learning_rate_scale = group.learning_rate_scale},
-                         adopt(t.gradient), adopt(scalars), adopt(t.weights), o.momentum == 0 ? Array() : adopt(t.moments[0]), {});
+                         adopt(t.gradient), adopt(scalars), adopt(t.weights),
+                         o.momentum == 0 ? Array() : adopt(t.moments[0]), {});
     } else {
       device->step().Adam(*stream,
                           {.beta1 = o.beta1,

@@ -59,7 +59,8 @@ float UseGradient(const Sample& sample, int unit, int parameter, bool reads, int
 void ToyModel::Pad(device::Stream& stream, const device::Array& array) const {
   const int64_t padding = -array.elements() & 63;
   if (padding_ == Padding::kLeft || array.empty() || padding == 0) return;
-  stream.device().elementwise().Fill(stream, array.Slice(array.elements(), padding), std::numeric_limits<double>::quiet_NaN());
+  stream.device().elementwise().Fill(stream, array.Slice(array.elements(), padding),
+                                     std::numeric_limits<double>::quiet_NaN());
 }
 
 void ToyModel::Forward(device::Stream& stream, int unit, std::span<const device::Array> parameters, const Sample& sample,

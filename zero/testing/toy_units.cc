@@ -20,7 +20,8 @@ std::vector<model::UnitSpec> OddUnits() {
   }
   units.push_back({.name = "still", .parameters = {{.name = "still.weight", .shape = {5, 5}, .trainable = false}}});
   units.push_back({.name = "head",
-                   .parameters = {{.name = "norm", .shape = {13}, .group = 1}, {.name = "lm_head", .shape = {31, 13}, .tied_to = "wte"}}});
+                   .parameters = {{.name = "norm", .shape = {13}, .group = 1},
+                                  {.name = "lm_head", .shape = {31, 13}, .tied_to = "wte"}}});
   return units;
 }
 

@@ -22,7 +22,8 @@ absl::Status WriteInitial(Engine& engine, const std::vector<model::UnitSpec>& un
   return absl::OkStatus();
 }
 
-absl::Status RunMicroBatch(Engine& engine, const ToyModel& model, const std::vector<int>& units, const Sample& sample, Array loss) {
+absl::Status RunMicroBatch(Engine& engine, const ToyModel& model, const std::vector<int>& units, const Sample& sample,
+                           Array loss) {
   for (int u : units) {
     ZS_RETURN_IF_ERROR(engine.Unshard(u, Pass::kForward));
     ZS_ASSIGN_OR_RETURN(const auto parameters, engine.parameters(u));

@@ -31,12 +31,12 @@ struct TrainingOptions {
 };
 
 struct TrainingRun {
-  std::vector<StepResult> results;                  // [step]
-  std::vector<double> losses;                       // [step]
+  std::vector<StepResult> results;                    // [step]
+  std::vector<double> losses;                         // [step]
   std::map<std::string, std::vector<float>> weights;  // by parameter, whole, at the end
   std::map<std::string, std::vector<float>> gradients;
   std::map<std::string, std::vector<float>> moments[2];
-  std::vector<int64_t> data_bytes;                  // [step]: sent
+  std::vector<int64_t> data_bytes;  // [step]: sent
 };
 
 // Writes the parameters' first values.

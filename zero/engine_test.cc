@@ -1,0 +1,304 @@
+// The engine's face: what it refuses, and how whole tensors are read and written.
+
+#include "zeroshard/zero/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/testing/expect_reference.h"
+#include "zeroshard/zero/testing/toy_units.h"
+
+namespace zeroshard::zero {
+namespace {
+
+using model::UnitSpec;
+using testing::EqualUnits;
+using testing::OddUnits;
+using testing::RunOnRanks;
+
+EngineOptions Options(int stage, Partition partition = Partition::kFlat) {
+  EngineOptions options;
+  options.stage = stage;
+  options.partition = partition;
+  options.optimizer.groups = {{}, {}};
+  return options;
+}
+
+// On every rank of a small world, an engine in every stage and partition.
+void OnEngines(
+    const std::vector<UnitSpec>& units, int world_size, const std::function<void(Engine&, comm::Communicator&)>& check,
+    const std::function<void(EngineOptions&)>& change = [](EngineOptions&) {}) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
+      EngineOptions options = Options(stage, partition);
+      change(options);
+      SCOPED_TRACE(testing::Describe(options, world_size));
+      RunOnRanks({.world_size = world_size}, [&](comm::Communicator& communicator) {
+        absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(communicator, units, options);
+        ASSERT_TRUE(engine.ok()) << engine.status();
+        check(**engine, communicator);
+      });
+    }
+  }
+}
+
+void ExpectSays(const absl::Status& status, absl::StatusCode code, std::string_view part) {
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status;
+}
+
+std::vector<float> Count(int64_t n, float first) {
+  std::vector<float> values(n);
+  for (int64_t i = 0; i < n; ++i) values[i] = first + static_cast<float>(i);
+  return values;
+}
+
+TEST(Engine, TouchingAShardedUnitIsAnErrorInEveryStage) {
+  OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator&) {
+    ExpectSays(engine.parameters(1).status(), absl::StatusCode::kFailedPrecondition, "unit unit.1 are sharded");
+    ASSERT_TRUE(engine.Unshard(1, Pass::kForward).ok());
+    EXPECT_EQ((*engine.parameters(1))[0].elements(), 100);
+    ExpectSays(engine.gradients(1).status(), absl::StatusCode::kFailedPrecondition, "not unsharded for backward");
+    ASSERT_TRUE(engine.Reshard(1).ok());
+    EXPECT_FALSE(engine.parameters(1).ok());
+    EXPECT_FALSE(engine.gradients(1).ok());
+  });
+}
+
+TEST(Engine, UnshardAndReshardAreIdempotent) {
+  OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator&) {
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine.Unshard(0, Pass::kForward).ok());
+    const device::Array first = (*engine.parameters(0))[0];
+    EXPECT_TRUE(engine.Unshard(0, Pass::kBackward).ok());
+    EXPECT_EQ((*engine.parameters(0))[0], first);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine.Reshard(0).ok());
+    EXPECT_FALSE(engine.parameters(0).ok());
+  });
+}
+
+TEST(Engine, AUnitThatBackwardDoesNotReadHasNoParametersThere) {
+  OnEngines(OddUnits(), 2, [](Engine& engine, comm::Communicator&) {
+    ASSERT_TRUE(engine.Unshard(0, Pass::kBackward).ok());
+    EXPECT_TRUE(engine.parameters(0)->empty());
+    EXPECT_EQ(engine.gradients(0)->size(), 2u);
+    ASSERT_TRUE(engine.Abandon().ok());
+  });
+}
+
+TEST(Engine, MoreUnitsAtOnceThanSlotsAreRefusedByName) {
+  RunOnRanks({.world_size = 2}, [](comm::Communicator& communicator) {
+    auto engine = Engine::Create(communicator, EqualUnits(4, 100), Options(3));
+    ASSERT_TRUE(engine.ok());
+    ASSERT_TRUE((*engine)->Unshard(0, Pass::kForward).ok());
+    ASSERT_TRUE((*engine)->Unshard(1, Pass::kForward).ok());
+    ExpectSays((*engine)->Unshard(2, Pass::kForward), absl::StatusCode::kFailedPrecondition,
+               "no memory to gather unit unit.2");
+    ASSERT_TRUE((*engine)->Reshard(0).ok());
+    EXPECT_TRUE((*engine)->Unshard(2, Pass::kForward).ok());
+  });
+}
+
+TEST(Engine, StepRefusesUnitsUnderWay) {
+  OnEngines(EqualUnits(2, 100), 1, [](Engine& engine, comm::Communicator&) {
+    ASSERT_TRUE(engine.Unshard(1, Pass::kBackward).ok());
+    ExpectSays(engine.Step(), absl::StatusCode::kFailedPrecondition, "Step while unit unit.1 is unsharded");
+    ASSERT_TRUE(engine.gradients(1).ok());
+    ASSERT_TRUE(engine.Reshard(1).ok());
+    ExpectSays(engine.Step(), absl::StatusCode::kFailedPrecondition, "gradients of unit unit.1 are under way");
+    ASSERT_TRUE(engine.Abandon().ok());
+    EXPECT_TRUE(engine.Step().ok());
+  });
+}
+
+TEST(Engine, OneMicroBatchTooManyIsRefused) {
+  OnEngines(EqualUnits(1, 100), 1, [](Engine& engine, comm::Communicator&) {
+    ASSERT_TRUE(engine.GradientsReady(0).ok());
+    ExpectSays(engine.GradientsReady(0), absl::StatusCode::kFailedPrecondition,
+               "for the 2th time in a step of accumulation = 1");
+    EXPECT_TRUE(engine.Step().ok());
+    EXPECT_TRUE(engine.GradientsReady(0).ok());
+  });
+}
+
+TEST(Engine, RefusesOptionsUnitsAndNamesByValue) {
+  RunOnRanks({.world_size = 1}, [](comm::Communicator& communicator) {
+    const auto refused = [&](const std::function<void(EngineOptions&)>& change, std::string_view part) {
+      EngineOptions options = Options(2);
+      change(options);
+      ExpectSays(Engine::Create(communicator, OddUnits(), options).status(), absl::StatusCode::kInvalidArgument, part);
+    };
+    refused([](EngineOptions& o) { o.stage = 4; }, "stage is 4");
+    refused([](EngineOptions& o) { o.reduce_bucket_size = 0; }, "reduce_bucket_size is 0");
+    refused([](EngineOptions& o) { o.prefetch = -1; }, "prefetch is -1");
+    refused([](EngineOptions& o) { o.accumulation = 0; }, "accumulation is 0");
+    refused([](EngineOptions& o) { o.clip = std::nan(""); }, "clip is nan");
+    refused([](EngineOptions& o) { o.gradient_scale = 0; }, "gradient_scale is 0");
+    refused([](EngineOptions& o) { o.optimizer.groups.pop_back(); }, "wpe is of group 1");
+    auto engine = Engine::Create(communicator, OddUnits(), Options(2));
+    ASSERT_TRUE(engine.ok());
+    std::vector<float> values(403);
+    ExpectSays((*engine)->Unshard(6, Pass::kForward), absl::StatusCode::kInvalidArgument, "unit 6");
+    ExpectSays((*engine)->ReadParameter("nobody", values), absl::StatusCode::kNotFound, "nobody");
+    ExpectSays((*engine)->ReadParameter("norm", values), absl::StatusCode::kInvalidArgument,
+               "norm [13] has 13 elements; 403");
+    ExpectSays((*engine)->ReadGradient("still.weight", std::span(values).first(25)), absl::StatusCode::kInvalidArgument,
+               "frozen");
+    ExpectSays((*engine)->ReadMoment("momentum_buffer", "wte", values), absl::StatusCode::kNotFound,
+               "adamw keeps no momentum_buffer");
+    ExpectSays((*engine)->Result().status(), absl::StatusCode::kFailedPrecondition, "no step");
+  });
+}
+
+TEST(Engine, WritesAndReadsEveryTensorByName) {
+  OnEngines(OddUnits(), 3, [](Engine& engine, comm::Communicator& communicator) {
+    const bool first = communicator.rank() == 0;
+    std::vector<float> values(31 * 13);
+    // Rank 0's values count; others may give other ones, or none.
+    ASSERT_TRUE(engine.WriteParameter("wte", Count(403, first ? 1 : 900)).ok());
+    ASSERT_TRUE(engine.WriteParameter("still.weight", first ? Count(25, 7) : std::vector<float>()).ok());
+    ASSERT_TRUE(engine.ReadParameter("lm_head", values).ok());
+    EXPECT_EQ(values, Count(403, 1));
+    values.resize(25);
+    ASSERT_TRUE(engine.ReadParameter("still.weight", values).ok());
+    EXPECT_EQ(values, Count(25, 7));
+    values.resize(39 * 17);
+    ASSERT_TRUE(engine.WriteMoment("exp_avg_sq", "block.1.weight", Count(663, 3)).ok());
+    ASSERT_TRUE(engine.ReadMoment("exp_avg_sq", "block.1.weight", values).ok());
+    EXPECT_EQ(values, Count(663, 3));
+    ASSERT_TRUE(engine.WriteGradient("block.1.weight", Count(663, 5)).ok());
+    ASSERT_TRUE(engine.ReadGradient("block.1.weight", values).ok());
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], 5 + static_cast<float>(i), 1e-3);
+    values.resize(0);
+    EXPECT_TRUE(engine.ReadParameter("block.0.empty", values).ok());
+    EXPECT_TRUE(engine.WriteParameter("block.0.empty", values).ok());
+  });
+}
+
+TEST(Engine, AWrittenParameterIsSeenByUnitsThatWereKept) {
+  OnEngines(
+      EqualUnits(2, 100), 2,
+      [](Engine& engine, comm::Communicator&) {
+        for (float first : {1.0f, 500.0f}) {
+          ASSERT_TRUE(engine.WriteParameter("unit.1.weight", Count(100, first)).ok());
+          for (int u : {0, 1}) {
+            ASSERT_TRUE(engine.Unshard(u, Pass::kForward).ok());
+            if (u == 1) {
+              std::vector<float> seen(100);
+              engine.compute().device().CopyToHost(engine.compute(), (*engine.parameters(1))[0], seen.data());
+              engine.compute().Synchronize();
+              EXPECT_EQ(seen, Count(100, first));
+            }
+            ASSERT_TRUE(engine.Reshard(u).ok());
+          }
+        }
+      },
+      [](EngineOptions& options) { options.keep_parameters = true; });
+}
+
+TEST(Engine, AGradientIsReadBeforeAndAfterTheStep) {
+  OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator& communicator) {
+    ASSERT_TRUE(engine.Unshard(1, Pass::kBackward).ok());
+    const device::Array target = (*engine.gradients(1))[0].array;
+    engine.compute().device().elementwise().Fill(engine.compute(), target, communicator.rank() + 1.0);
+    ASSERT_TRUE(engine.GradientsReady(1).ok());
+    ASSERT_TRUE(engine.Reshard(1).ok());
+    std::vector<float> values(100);
+    ASSERT_TRUE(engine.ReadGradient("unit.1.weight", values).ok());
+    EXPECT_EQ(values, std::vector<float>(100, 1.5f));
+    ExpectSays(engine.GradientsReady(0), absl::StatusCode::kFailedPrecondition, "after this step's gradients were reduced");
+    ASSERT_TRUE(engine.Step().ok());
+    ASSERT_TRUE(engine.ReadGradient("unit.1.weight", values).ok());
+    EXPECT_EQ(values, std::vector<float>(100, 1.5f));
+    ASSERT_TRUE(engine.ReadGradient("unit.0.weight", values).ok());
+    EXPECT_EQ(values, std::vector<float>(100, 0.0f));
+  });
+}
+
+TEST(Engine, TheNormOfTenThousandOnesIsAHundredOnEveryRank) {
+  for (int world : {1, 2, 3, 4}) {
+    OnEngines(
+        {{.name = "u",
+          .parameters = {{.name = "a", .shape = {9991}},
+                         {.name = "b", .shape = {9}},
+                         {.name = "f", .shape = {50}, .trainable = false}}}},
+        world,
+        [](Engine& engine, comm::Communicator&) {
+          ASSERT_TRUE(engine.WriteGradient("a", std::vector<float>(9991, 1)).ok());
+          ASSERT_TRUE(engine.WriteGradient("b", std::vector<float>(9, 1)).ok());
+          ASSERT_TRUE(engine.Step().ok());
+          EXPECT_EQ(engine.Result()->gradient_norm, 100);
+          EXPECT_NEAR(engine.Result()->clip_factor, 0.05, 1e-8);
+        },
+        [](EngineOptions& options) {
+          options.average = false;
+          options.clip = 5;
+        });
+  }
+}
+
+TEST(Engine, ANonFiniteGradientOfOneRankIsSkippedByAll) {
+  OnEngines(EqualUnits(2, 100), 3, [](Engine& engine, comm::Communicator& communicator) {
+    ASSERT_TRUE(engine.WriteParameter("unit.0.weight", Count(100, 1)).ok());
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_TRUE(engine.Unshard(0, Pass::kBackward).ok());
+      const device::Array target = (*engine.gradients(0))[0].array;
+      const bool infinite = step == 0 && communicator.rank() == 1;
+      engine.compute().device().elementwise().Fill(engine.compute(), target,
+                                                   infinite ? std::numeric_limits<double>::infinity() : 1);
+      ASSERT_TRUE(engine.GradientsReady(0).ok());
+      ASSERT_TRUE(engine.Reshard(0).ok());
+      ASSERT_TRUE(engine.Step().ok());
+      const absl::StatusOr<StepResult> result = engine.Result();
+      ASSERT_TRUE(result.ok());
+      EXPECT_EQ(result->skipped, step == 0);
+      EXPECT_EQ(result->applied_steps, step);
+      EXPECT_EQ(result->skipped_steps, 1);
+      std::vector<float> values(100);
+      ASSERT_TRUE(engine.ReadParameter("unit.0.weight", values).ok());
+      EXPECT_EQ(values == Count(100, 1), step == 0);
+    }
+  });
+}
+
+TEST(Engine, AStepsOwnLearningRateComesBeforeTheSchedules) {
+  OnEngines(EqualUnits(1, 10), 1, [](Engine& engine, comm::Communicator&) {
+    ASSERT_TRUE(engine.Step({.learning_rate = 0.25}).ok());
+    EXPECT_EQ(engine.Result()->learning_rate, 0.25);
+    ASSERT_TRUE(engine.Step().ok());
+    EXPECT_EQ(engine.Result()->learning_rate, 1e-3);
+  });
+}
+
+TEST(Engine, ARankWithoutRowsJoinsWithZeros) {
+  OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator& communicator) {
+    for (int u : {1, 0}) {
+      ASSERT_TRUE(engine.Unshard(u, Pass::kBackward).ok());
+      if (communicator.rank() == 0) {
+        engine.compute().device().elementwise().Fill(engine.compute(), (*engine.gradients(u))[0].array, 4);
+      }
+      ASSERT_TRUE(engine.GradientsReady(u).ok());
+      ASSERT_TRUE(engine.Reshard(u).ok());
+    }
+    ASSERT_TRUE(engine.Step().ok());
+    std::vector<float> values(100);
+    ASSERT_TRUE(engine.ReadGradient("unit.0.weight", values).ok());
+    EXPECT_EQ(values, std::vector<float>(100, 2.0f));
+  });
+}
+
+TEST(Engine, AfterAnAbortEveryCallSaysWhy) {
+  OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator& communicator) {
+    communicator.Abort(absl::UnavailableError("rank 1 was seen to die"));
+    for (const absl::Status& status : {engine.Unshard(0, Pass::kForward), engine.Step(), engine.GradientsReady(0),
+                                       engine.Abandon(), engine.Result().status()}) {
+      EXPECT_FALSE(status.ok());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace zeroshard::zero
