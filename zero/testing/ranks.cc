@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "zeroshard/comm/backend_registry.h"
+#include "zeroshard/comm/store_memory.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 
 namespace zeroshard::zero::testing {
@@ -15,11 +17,26 @@ void RunOnRanks(const RankOptions& options, const std::function<void(comm::Commu
     devices.push_back(options.make_device ? options.make_device() : device::MakeCpuDevice());
     pointers.push_back(devices.back().get());
   }
-  auto group = backends::MakeInProcessGroup(pointers, options.backend);
-  ASSERT_TRUE(group.ok()) << group.status();
+  std::vector<std::unique_ptr<comm::Communicator>> group(options.world_size);
+  if (options.backend_name.empty()) {
+    auto made = backends::MakeInProcessGroup(pointers, options.backend);
+    ASSERT_TRUE(made.ok()) << made.status();
+    group = *std::move(made);
+  }
+  comm::MemoryStore store;
   std::vector<std::thread> threads;
   for (int r = 0; r < options.world_size; ++r) {
-    threads.emplace_back([&rank, communicator = std::move((*group)[r])]() mutable {
+    threads.emplace_back([&, r, communicator = std::move(group[r])]() mutable {
+      if (communicator == nullptr) {
+        comm::BackendOptions backend;
+        backend.device = pointers[r];
+        backend.store = &store;
+        backend.rank = r;
+        backend.world_size = options.world_size;
+        auto made = comm::CreateCommunicator(options.backend_name, backend);
+        ASSERT_TRUE(made.ok()) << made.status();
+        communicator = *std::move(made);
+      }
       rank(*communicator);
       communicator.reset();
     });

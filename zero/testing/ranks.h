@@ -1,4 +1,4 @@
-// Ranks as threads of the test: one Device and one in-process Communicator each.
+// Ranks as threads of the test: one Device and one Communicator each.
 //
 // Example:
 //   RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "zeroshard/backends/in_process/in_process.h"
@@ -20,7 +21,8 @@ using MakeDevice = std::function<std::unique_ptr<device::Device>()>;
 
 struct RankOptions {
   int world_size = 1;
-  backends::InProcessOptions backend = {};
+  backends::InProcessOptions backend = {};  // of the in-process backend
+  std::string backend_name = {};            // another one's, by which it is registered
   MakeDevice make_device = nullptr;  // device/cpu by default
 };
 
