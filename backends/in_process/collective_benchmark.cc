@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <iostream>
 #include <thread>
@@ -119,4 +120,11 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace zeroshard::backends
 
-int main(int argc, char** argv) { return zeroshard::backends::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return zeroshard::backends::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,7 +1,8 @@
 // What sums over many ranks and average keep of small and large values.
 
-#include <bit>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <thread>
 
@@ -29,7 +30,7 @@ T AllReduceOf(int world_size, DType in, DType out, ReduceOp op, Value value) {
   InProcessOptions options;
   options.host.scratch_bytes = 0;
   auto ranks = *MakeInProcessGroup(devices, options);
-  std::vector<T> results(static_cast<size_t>(world_size));
+  std::vector<std::array<std::byte, sizeof(T)>> results(static_cast<size_t>(world_size));
   std::vector<std::thread> threads;
   for (size_t r = 0; r < ranks.size(); ++r) {
     threads.emplace_back([&, r] {
@@ -40,12 +41,14 @@ T AllReduceOf(int world_size, DType in, DType out, ReduceOp op, Value value) {
       const Array x(buffer->array(in).address(), 1, in);
       const Array y(buffer->array(out).address() + 8, 1, out);
       EXPECT_TRUE(ranks[r]->AllReduce(x, y, op, {.wait_at_once = true}).Wait().ok());
-      std::memcpy(&results[r], host + 8, sizeof(T));
+      std::memcpy(results[r].data(), host + 8, sizeof(T));
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const T& result : results) EXPECT_EQ(std::memcmp(&result, &results[0], sizeof(T)), 0);
-  return results[0];
+  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+  T value_of_all;
+  std::memcpy(&value_of_all, results[0].data(), sizeof(T));
+  return value_of_all;
 }
 
 TEST(Precision, Fp16AverageOf4096On32RanksDoesNotOverflow) {
