@@ -1,8 +1,6 @@
 // Trains a GPT-2 with ZeRO: --help lists the flags.
 #include "zeroshard/trainer/train.h"
 
-#include <unistd.h>
-
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -10,10 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/model/gpt_options.h"
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
 #include "zeroshard/tools/train_flags.h"
+#include "zeroshard/trainer/parameter_list.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -37,6 +37,13 @@ absl::StatusOr<int> TrainRank(comm::Communicator& communicator, const trainer::T
   return kExitFile;
 }
 
+int ListParameters(const trainer::TrainOptions& options) {
+  const auto units = model::GptUnits(options.run.model);
+  if (!units.ok()) return Refuse(units.status());
+  Print(trainer::ParameterList(*units, options.run.engine.optimizer));
+  return kExitDone;
+}
+
 int Main(int argc, char** argv) {
   ExitOnInterrupts();
   TrainFlags flags;
@@ -50,6 +57,7 @@ int Main(int argc, char** argv) {
   if (!plan.ok()) return Refuse(plan.status());
   absl::StatusOr<trainer::TrainOptions> options = flags.Options(*plan, Note);
   if (!options.ok()) return Refuse(options.status());
+  if (flags.list_parameters()) return ListParameters(*options);
   options->stop = &InterruptRequested();
   options->print = Print;
   options->note = Note;

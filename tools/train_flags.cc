@@ -52,7 +52,7 @@ TrainFlags::TrainFlags() : set_("train", kPurpose) {
   // Sized so that the loss falls clearly in about two minutes on two cores.
   model_ = {.layers = 4, .heads = 4, .width = 192, .context = 128};
   batch_ = 8;
-  steps_ = 600;
+  steps_ = 900;
   lr_ = 2e-3;
   warmup_ = 40;
   RegisterData();
@@ -158,6 +158,10 @@ void TrainFlags::RegisterOutput() {
                 .text = "Text sampled from the model at the end; 0: none.",
                 .example = "--sample=500",
                 .unit = "tokens"});
+  set_.Boolean("list_parameters", &list_parameters_,
+               {.group = kOutput,
+                .text = "Only print every parameter's name, shape and weight decay, and end.",
+                .example = "--list_parameters"});
   set_.Choice("progress", &progress_, {"auto", "live", "plain", "none"},
               {.group = kOutput,
                .text = "One line that is written over, or plain lines. auto: live on a terminal.",

@@ -29,6 +29,8 @@ class TrainFlags {
 
   absl::Status Parse(int argc, const char* const* argv);
   const FlagSet& set() const { return set_; }
+  // Whether only the list of parameters was asked for.
+  bool list_parameters() const { return list_parameters_; }
 
   absl::StatusOr<JobPlan> Plan(int argc, const char* const* argv) const;
 
@@ -58,6 +60,7 @@ class TrainFlags {
   std::string dtype_ = "fp32", gradient_dtype_ = "fp32";
   std::string metrics_, summary_, progress_ = "auto";
   int64_t sample_ = 200;
+  bool list_parameters_ = false;
 };
 
 }  // namespace zeroshard::tools

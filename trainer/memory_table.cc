@@ -22,23 +22,23 @@ Column Held(const std::vector<RankReport>& reports) {
   return most;
 }
 
-Column Predicted(const zero::Layout& layout, zero::EngineOptions options, int stage, Column column) {
+// The most that any rank's engine holds in a stage.
+Column EngineHolds(const zero::Layout& layout, zero::EngineOptions options, int stage) {
   options.stage = stage;
-  const auto at = [](device::Use use) { return static_cast<size_t>(use); };
-  for (const device::Use use : {device::Use::kParameters, device::Use::kGradients, device::Use::kMasterWeights,
-                                device::Use::kMoments, device::Use::kCommunication}) {
-    column[at(use)] = 0;
-  }
+  Column most = {};
   for (int rank = 0; rank < layout.world_size(); ++rank) {
     const zero::MemoryBytes bytes = zero::PredictMemory(layout, options, rank);
-    const auto most = [&](device::Use use, int64_t value) { column[at(use)] = std::max(column[at(use)], value); };
-    most(device::Use::kParameters, bytes.parameters);
-    most(device::Use::kGradients, bytes.gradients);
-    most(device::Use::kMasterWeights, bytes.master_weights);
-    most(device::Use::kMoments, bytes.moments);
-    most(device::Use::kCommunication, bytes.communication);
+    const auto hold = [&most](device::Use use, int64_t value) {
+      int64_t& entry = most[static_cast<size_t>(use)];
+      entry = std::max(entry, value);
+    };
+    hold(device::Use::kParameters, bytes.parameters);
+    hold(device::Use::kGradients, bytes.gradients);
+    hold(device::Use::kMasterWeights, bytes.master_weights);
+    hold(device::Use::kMoments, bytes.moments);
+    hold(device::Use::kCommunication, bytes.communication);
   }
-  return column;
+  return most;
 }
 
 std::string Row(const std::string& name, const std::array<int64_t, kStages + 1>& bytes) {
@@ -55,7 +55,9 @@ std::string MemoryTable(const zero::Layout& layout, const zero::EngineOptions& o
   columns[0] = Held(reports);
   std::string table = absl::StrFormat("%-22s%10s", "MB of a rank", "held");
   for (int stage = 0; stage < kStages; ++stage) {
-    columns[static_cast<size_t>(stage) + 1] = Predicted(layout, options, stage, columns[0]);
+    // What the engine does not hold (activations, the collectives' scratch) is the same in each stage.
+    const Column now = EngineHolds(layout, options, options.stage), then = EngineHolds(layout, options, stage);
+    for (size_t u = 0; u < now.size(); ++u) columns[static_cast<size_t>(stage) + 1][u] = columns[0][u] - now[u] + then[u];
     absl::StrAppendFormat(&table, "%10s", absl::StrCat(stage == options.stage ? "*" : "", "stage ", stage));
   }
   table += "\n";

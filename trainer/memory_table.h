@@ -3,7 +3,7 @@
 // Example:
 //   std::cout << MemoryTable(engine.layout(), engine.options(), reports);
 //
-//   memory of a rank, MB       held   stage 0   stage 1   stage 2*   stage 3
+//   memory of a rank, MB       held   stage 0   stage 1   *stage 2   stage 3
 //   parameters                 12.1      12.1      12.1       12.1       6.1
 //   ...
 #pragma once

@@ -27,14 +27,15 @@ const char* Json(double value, Number& buffer) {
 }  // namespace
 
 size_t FormatMetrics(const StepMetrics& m, std::span<char> buffer) {
-  std::array<Number, 6> n;
-  const int length = std::snprintf(buffer.data(), buffer.size(),
-                                   "{\"step\": %lld, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"clip_factor\": %s, "
-                                   "\"tokens\": %lld, \"tokens_per_s\": %s, "
-                                   "\"step_s\": %s, \"skipped\": %s}\n",
-                                   static_cast<long long>(m.step), Json(m.loss, n[0]), Json(m.learning_rate, n[1]),
-                                   Json(m.gradient_norm, n[2]), Json(m.clip_factor, n[3]), static_cast<long long>(m.tokens),
-                                   Json(m.tokens_per_s, n[4]), Json(m.step_s, n[5]), m.skipped ? "true" : "false");
+  std::array<Number, 7> n;
+  constexpr char kFormat[] =
+      "{\"step\": %lld, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"clip_factor\": %s, \"clipped_norm\": %s, \"tokens\": "
+      "%lld, "
+      "\"tokens_per_s\": %s, \"step_s\": %s, \"skipped\": %s}\n";
+  const int length = std::snprintf(buffer.data(), buffer.size(), kFormat, static_cast<long long>(m.step), Json(m.loss, n[0]),
+                                   Json(m.learning_rate, n[1]), Json(m.gradient_norm, n[2]), Json(m.clip_factor, n[3]),
+                                   Json(m.gradient_norm * m.clip_factor, n[4]), static_cast<long long>(m.tokens),
+                                   Json(m.tokens_per_s, n[5]), Json(m.step_s, n[6]), m.skipped ? "true" : "false");
   return std::min(static_cast<size_t>(length), buffer.size() - 1);
 }
 

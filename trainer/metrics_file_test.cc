@@ -36,6 +36,7 @@ TEST(MetricsFile, OneObjectAStep) {
     EXPECT_EQ(object["lr"], 1e-3);
     EXPECT_EQ(object["grad_norm"], 2.5);
     EXPECT_EQ(object["clip_factor"], 0.4);
+    EXPECT_EQ(object["clipped_norm"], 1.0);
     EXPECT_EQ(object["tokens"], 3'000'000'000 * (step + 1));
     EXPECT_EQ(object["skipped"], false);
   }

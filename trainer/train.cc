@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/our_thread.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/trainer/agreement.h"
 #include "zeroshard/trainer/diagnosis.h"
 #include "zeroshard/trainer/flops.h"
 #include "zeroshard/trainer/initialize.h"
@@ -35,7 +36,7 @@ class Training {
   }
 
   comm::Communicator& communicator_;
-  const TrainOptions& options_;
+  TrainOptions options_;
   std::unique_ptr<TrainingRun> run_;
   std::optional<MetricsFile> metrics_;
   std::optional<Progress> progress_;
@@ -47,6 +48,8 @@ class Training {
 
 absl::Status Training::Prepare() {
   ZS_ASSIGN_OR_RETURN(const double peak, MeasureProductPeak(communicator_.device()));
+  ZS_RETURN_IF_ERROR(CheckAgreement(communicator_, Fingerprint(options_)));
+  ZS_ASSIGN_OR_RETURN(options_.run.seed, AgreeOnSeed(communicator_, options_.run.seed));
   ZS_ASSIGN_OR_RETURN(run_, TrainingRun::Create(communicator_, options_.run));
   ZS_RETURN_IF_ERROR(
       InitializeWeights(run_->engine(), run_->units(), options_.run.model.layers, options_.run.seed, communicator_.rank()));

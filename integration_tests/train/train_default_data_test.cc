@@ -18,7 +18,7 @@ TEST(TrainDefaultData, IsPreparedOnceAndLearned) {
   const std::string path = ::testing::TempDir() + "/summary.json";
   const std::vector<std::string> flags = {"--layers=1", "--width=32",  "--heads=2",   "--context=32",     "--batch=4",
                                           "--steps=10", "--sample=10", "--threads=1", "--summary=" + path};
-  const ToolResult first = ToolProcess("tools/train", flags).Wait(std::chrono::seconds(240));
+  const ToolResult first = ToolProcess("tools/train", flags).Wait(std::chrono::seconds(600));
   ASSERT_EQ(first.code, 0) << first.errors;
   EXPECT_THAT(first.errors, HasSubstr("training a SentencePiece tokenizer"));
   const nlohmann::json summary = nlohmann::json::parse(ReadFile(path), nullptr, false);

@@ -100,7 +100,7 @@ TEST(Train, SeedIsHonoured) {
 }
 
 TEST(Train, FourMicroBatchesAreOneBatchOfFourTimesTheSize) {
-  for (const char* stage : {"--stage=1", "--stage=3"}) {
+  for (const char* stage : {"--stage=0", "--stage=1", "--stage=2", "--stage=3"}) {
     const Json apart = Summary({stage, "--nproc=1", "--accumulation=4"}, 3);
     const Json together = Summary({stage, "--nproc=1", "--batch=12"}, 3);
     EXPECT_NEAR(apart["last_loss"].get<double>() / together["last_loss"].get<double>(), 1, 1e-6) << stage;
@@ -121,6 +121,43 @@ TEST(Train, OneRankAndFiveRanks) {
   EXPECT_EQ(five["world_size"], 5);
   EXPECT_EQ(five["bits"], Summary({"--nproc=5", "--stage=1"}, 3)["bits"]);
   EXPECT_TRUE(five["ranks"][1]["peak_rss_bytes"].is_null());
+}
+
+TEST(Train, RanksOfAnotherLauncherMeetInAFileAndTakeRankZerosSeed) {
+  const std::string path = ::testing::TempDir() + "/launched.json";
+  const std::string store = "--store=file:" + ::testing::TempDir() + "/meeting";
+  const std::vector<std::string> world = {"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2"};
+  ToolProcess one("tools/train", Small({store, "--seed=8"}), {"RANK=1", "LOCAL_RANK=1", world[0], world[1]});
+  ToolProcess zero("tools/train", Small({store, "--seed=7", "--summary=" + path}),
+                   {"RANK=0", "LOCAL_RANK=0", world[0], world[1]});
+  const ToolResult first = zero.Wait(), second = one.Wait();
+  EXPECT_EQ(first.code, 0) << first.errors;
+  EXPECT_EQ(second.code, 0) << second.errors;
+  EXPECT_EQ(second.output, "");
+  EXPECT_EQ(Json::parse(ReadFile(path), nullptr, false)["bits"], Summary({"--seed=7"})["bits"]);
+}
+
+TEST(Train, RanksWithOtherFlagsAreToldSo) {
+  const std::string store = "--store=file:" + ::testing::TempDir() + "/disagreement";
+  ToolProcess one("tools/train", Small({store, "--lr=0.5"}), {"RANK=1", "WORLD_SIZE=2"});
+  ToolProcess zero("tools/train", Small({store}), {"RANK=0", "WORLD_SIZE=2"});
+  for (const ToolResult& result : {zero.Wait(), one.Wait()}) {
+    EXPECT_EQ(result.code, 4);
+    EXPECT_THAT(LastLine(result.errors), HasSubstr("rank 1 was not given rank 0's flags"));
+  }
+}
+
+TEST(Train, TwoRunsOnOneMachineDoNotMeet) {
+  ToolProcess one("tools/train", Small({"--seed=1"})), other("tools/train", Small({"--seed=2"}));
+  EXPECT_EQ(one.Wait().code, 0);
+  EXPECT_EQ(other.Wait().code, 0);
+}
+
+TEST(Train, ListsEveryParametersDecay) {
+  const ToolResult result = RunTool("tools/train", Small({"--list_parameters", "--weight_decay=0.25"}));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.output, ::testing::ContainsRegex("mlp.c_fc.weight +128 x 32 +4096   0.25"));
+  EXPECT_THAT(result.output, ::testing::ContainsRegex("ln_f.bias +32 +32   0\n"));
 }
 
 TEST(Train, SampledTextComesAtTheEnd) {

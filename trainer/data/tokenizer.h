@@ -18,6 +18,7 @@
 
 namespace zeroshard::trainer {
 
+// Thread-safe once it is loaded.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
