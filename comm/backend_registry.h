@@ -27,7 +27,7 @@ struct BackendOptions {
   int rank = 0;
   int world_size = 1;
   absl::Duration timeout = absl::Minutes(5);  // of connecting, and of each operation
-  std::string interface;                      // network interface or address to listen on; empty: the backend's choice
+  std::string interface = {};                 // network interface or address to listen on; empty: the backend's choice
 };
 
 using BackendFactory = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const BackendOptions& options);

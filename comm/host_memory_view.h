@@ -30,7 +30,7 @@ class HostMemoryView {
                                                int64_t staging_bytes);
 
   // Makes `operation` the one that is viewed; touches none of its data.
-  // Errors: kFailedPrecondition memory that the host can touch beside memory that it cannot.
+  // Errors: kInternal memory that the host cannot touch on a device where it can.
   absl::Status Bind(const Operation& operation);
   // Its arrays on the host, but empty ones; staged: only kind, dtypes and counts mean something.
   const HostCall& call() const { return call_; }

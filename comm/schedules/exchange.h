@@ -51,8 +51,8 @@ class Exchange {
   // A word to each of `to` and from each of `from`: what came before it on that rank is done.
   absl::Status SwapTokens(std::span<const int> to, std::span<const int> from);
 
-  // Memory to receive into, at most that many bytes; rooms for transfers and for pointers to parts, at least
-  // kTransfersPerPeer (one) per rank.
+  // Memory to receive into; room for kTransfersPerPeer transfers of each rank, and for a pointer to each rank's part. A schedule's own
+  // until its next call of this class's other functions but Send, Receive, Wait and WaitAll.
   std::span<std::byte> scratch() const { return scratch_; }
   std::span<Transfer> transfers() { return transfers_; }
   std::span<const void*> parts() { return parts_; }
