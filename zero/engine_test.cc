@@ -46,6 +46,14 @@ void OnEngines(
   }
 }
 
+absl::Status StatusOf(const absl::Status& status) { return status; }
+template <class T>
+absl::Status StatusOf(const absl::StatusOr<T>& status) {
+  return status.status();
+}
+#define EXPECT_OK(expression) EXPECT_EQ(StatusOf(expression), absl::OkStatus())
+#define ASSERT_OK(expression) ASSERT_EQ(StatusOf(expression), absl::OkStatus())
+
 void ExpectSays(const absl::Status& status, absl::StatusCode code, std::string_view part) {
   EXPECT_EQ(status.code(), code) << status;
   EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status;
@@ -60,10 +68,10 @@ std::vector<float> Count(int64_t n, float first) {
 TEST(Engine, TouchingAShardedUnitIsAnErrorInEveryStage) {
   OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator&) {
     ExpectSays(engine.parameters(1).status(), absl::StatusCode::kFailedPrecondition, "unit unit.1 are sharded");
-    ASSERT_TRUE(engine.Unshard(1, Pass::kForward).ok());
+    ASSERT_OK(engine.Unshard(1, Pass::kForward));
     EXPECT_EQ((*engine.parameters(1))[0].elements(), 100);
     ExpectSays(engine.gradients(1).status(), absl::StatusCode::kFailedPrecondition, "not unsharded for backward");
-    ASSERT_TRUE(engine.Reshard(1).ok());
+    ASSERT_OK(engine.Reshard(1));
     EXPECT_FALSE(engine.parameters(1).ok());
     EXPECT_FALSE(engine.gradients(1).ok());
   });
@@ -71,56 +79,56 @@ TEST(Engine, TouchingAShardedUnitIsAnErrorInEveryStage) {
 
 TEST(Engine, UnshardAndReshardAreIdempotent) {
   OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator&) {
-    for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine.Unshard(0, Pass::kForward).ok());
+    for (int i = 0; i < 3; ++i) EXPECT_OK(engine.Unshard(0, Pass::kForward));
     const device::Array first = (*engine.parameters(0))[0];
-    EXPECT_TRUE(engine.Unshard(0, Pass::kBackward).ok());
+    EXPECT_OK(engine.Unshard(0, Pass::kBackward));
     EXPECT_EQ((*engine.parameters(0))[0], first);
-    for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine.Reshard(0).ok());
+    for (int i = 0; i < 3; ++i) EXPECT_OK(engine.Reshard(0));
     EXPECT_FALSE(engine.parameters(0).ok());
   });
 }
 
 TEST(Engine, AUnitThatBackwardDoesNotReadHasNoParametersThere) {
   OnEngines(OddUnits(), 2, [](Engine& engine, comm::Communicator&) {
-    ASSERT_TRUE(engine.Unshard(0, Pass::kBackward).ok());
+    ASSERT_OK(engine.Unshard(0, Pass::kBackward));
     EXPECT_TRUE(engine.parameters(0)->empty());
     EXPECT_EQ(engine.gradients(0)->size(), 2u);
-    ASSERT_TRUE(engine.Abandon().ok());
+    ASSERT_OK(engine.Abandon());
   });
 }
 
 TEST(Engine, MoreUnitsAtOnceThanSlotsAreRefusedByName) {
   RunOnRanks({.world_size = 2}, [](comm::Communicator& communicator) {
     auto engine = Engine::Create(communicator, EqualUnits(4, 100), Options(3));
-    ASSERT_TRUE(engine.ok());
-    ASSERT_TRUE((*engine)->Unshard(0, Pass::kForward).ok());
-    ASSERT_TRUE((*engine)->Unshard(1, Pass::kForward).ok());
+    ASSERT_OK(engine);
+    ASSERT_OK((*engine)->Unshard(0, Pass::kForward));
+    ASSERT_OK((*engine)->Unshard(1, Pass::kForward));
     ExpectSays((*engine)->Unshard(2, Pass::kForward), absl::StatusCode::kFailedPrecondition,
                "no memory to gather unit unit.2");
-    ASSERT_TRUE((*engine)->Reshard(0).ok());
-    EXPECT_TRUE((*engine)->Unshard(2, Pass::kForward).ok());
+    ASSERT_OK((*engine)->Reshard(0));
+    EXPECT_OK((*engine)->Unshard(2, Pass::kForward));
   });
 }
 
 TEST(Engine, StepRefusesUnitsUnderWay) {
   OnEngines(EqualUnits(2, 100), 1, [](Engine& engine, comm::Communicator&) {
-    ASSERT_TRUE(engine.Unshard(1, Pass::kBackward).ok());
+    ASSERT_OK(engine.Unshard(1, Pass::kBackward));
     ExpectSays(engine.Step(), absl::StatusCode::kFailedPrecondition, "Step while unit unit.1 is unsharded");
-    ASSERT_TRUE(engine.gradients(1).ok());
-    ASSERT_TRUE(engine.Reshard(1).ok());
+    ASSERT_OK(engine.gradients(1));
+    ASSERT_OK(engine.Reshard(1));
     ExpectSays(engine.Step(), absl::StatusCode::kFailedPrecondition, "gradients of unit unit.1 are under way");
-    ASSERT_TRUE(engine.Abandon().ok());
-    EXPECT_TRUE(engine.Step().ok());
+    ASSERT_OK(engine.Abandon());
+    EXPECT_OK(engine.Step());
   });
 }
 
 TEST(Engine, OneMicroBatchTooManyIsRefused) {
   OnEngines(EqualUnits(1, 100), 1, [](Engine& engine, comm::Communicator&) {
-    ASSERT_TRUE(engine.GradientsReady(0).ok());
+    ASSERT_OK(engine.GradientsReady(0));
     ExpectSays(engine.GradientsReady(0), absl::StatusCode::kFailedPrecondition,
                "for the 2th time in a step of accumulation = 1");
-    EXPECT_TRUE(engine.Step().ok());
-    EXPECT_TRUE(engine.GradientsReady(0).ok());
+    EXPECT_OK(engine.Step());
+    EXPECT_OK(engine.GradientsReady(0));
   });
 }
 
@@ -139,7 +147,7 @@ TEST(Engine, RefusesOptionsUnitsAndNamesByValue) {
     refused([](EngineOptions& o) { o.gradient_scale = 0; }, "gradient_scale is 0");
     refused([](EngineOptions& o) { o.optimizer.groups.pop_back(); }, "wpe is of group 1");
     auto engine = Engine::Create(communicator, OddUnits(), Options(2));
-    ASSERT_TRUE(engine.ok());
+    ASSERT_OK(engine);
     std::vector<float> values(403);
     ExpectSays((*engine)->Unshard(6, Pass::kForward), absl::StatusCode::kInvalidArgument, "unit 6");
     ExpectSays((*engine)->ReadParameter("nobody", values), absl::StatusCode::kNotFound, "nobody");
@@ -158,23 +166,23 @@ TEST(Engine, WritesAndReadsEveryTensorByName) {
     const bool first = communicator.rank() == 0;
     std::vector<float> values(31 * 13);
     // Rank 0's values count; others may give other ones, or none.
-    ASSERT_TRUE(engine.WriteParameter("wte", Count(403, first ? 1 : 900)).ok());
-    ASSERT_TRUE(engine.WriteParameter("still.weight", first ? Count(25, 7) : std::vector<float>()).ok());
-    ASSERT_TRUE(engine.ReadParameter("lm_head", values).ok());
+    ASSERT_OK(engine.WriteParameter("wte", Count(403, first ? 1 : 900)));
+    ASSERT_OK(engine.WriteParameter("still.weight", first ? Count(25, 7) : std::vector<float>()));
+    ASSERT_OK(engine.ReadParameter("lm_head", values));
     EXPECT_EQ(values, Count(403, 1));
     values.resize(25);
-    ASSERT_TRUE(engine.ReadParameter("still.weight", values).ok());
+    ASSERT_OK(engine.ReadParameter("still.weight", values));
     EXPECT_EQ(values, Count(25, 7));
     values.resize(39 * 17);
-    ASSERT_TRUE(engine.WriteMoment("exp_avg_sq", "block.1.weight", Count(663, 3)).ok());
-    ASSERT_TRUE(engine.ReadMoment("exp_avg_sq", "block.1.weight", values).ok());
+    ASSERT_OK(engine.WriteMoment("exp_avg_sq", "block.1.weight", Count(663, 3)));
+    ASSERT_OK(engine.ReadMoment("exp_avg_sq", "block.1.weight", values));
     EXPECT_EQ(values, Count(663, 3));
-    ASSERT_TRUE(engine.WriteGradient("block.1.weight", Count(663, 5)).ok());
-    ASSERT_TRUE(engine.ReadGradient("block.1.weight", values).ok());
+    ASSERT_OK(engine.WriteGradient("block.1.weight", Count(663, 5)));
+    ASSERT_OK(engine.ReadGradient("block.1.weight", values));
     for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], 5 + static_cast<float>(i), 1e-3);
     values.resize(0);
-    EXPECT_TRUE(engine.ReadParameter("block.0.empty", values).ok());
-    EXPECT_TRUE(engine.WriteParameter("block.0.empty", values).ok());
+    EXPECT_OK(engine.ReadParameter("block.0.empty", values));
+    EXPECT_OK(engine.WriteParameter("block.0.empty", values));
   });
 }
 
@@ -183,16 +191,16 @@ TEST(Engine, AWrittenParameterIsSeenByUnitsThatWereKept) {
       EqualUnits(2, 100), 2,
       [](Engine& engine, comm::Communicator&) {
         for (float first : {1.0f, 500.0f}) {
-          ASSERT_TRUE(engine.WriteParameter("unit.1.weight", Count(100, first)).ok());
+          ASSERT_OK(engine.WriteParameter("unit.1.weight", Count(100, first)));
           for (int u : {0, 1}) {
-            ASSERT_TRUE(engine.Unshard(u, Pass::kForward).ok());
+            ASSERT_OK(engine.Unshard(u, Pass::kForward));
             if (u == 1) {
               std::vector<float> seen(100);
               engine.compute().device().CopyToHost(engine.compute(), (*engine.parameters(1))[0], seen.data());
               engine.compute().Synchronize();
               EXPECT_EQ(seen, Count(100, first));
             }
-            ASSERT_TRUE(engine.Reshard(u).ok());
+            ASSERT_OK(engine.Reshard(u));
           }
         }
       },
@@ -201,19 +209,19 @@ TEST(Engine, AWrittenParameterIsSeenByUnitsThatWereKept) {
 
 TEST(Engine, AGradientIsReadBeforeAndAfterTheStep) {
   OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator& communicator) {
-    ASSERT_TRUE(engine.Unshard(1, Pass::kBackward).ok());
+    ASSERT_OK(engine.Unshard(1, Pass::kBackward));
     const device::Array target = (*engine.gradients(1))[0].array;
     engine.compute().device().elementwise().Fill(engine.compute(), target, communicator.rank() + 1.0);
-    ASSERT_TRUE(engine.GradientsReady(1).ok());
-    ASSERT_TRUE(engine.Reshard(1).ok());
+    ASSERT_OK(engine.GradientsReady(1));
+    ASSERT_OK(engine.Reshard(1));
     std::vector<float> values(100);
-    ASSERT_TRUE(engine.ReadGradient("unit.1.weight", values).ok());
+    ASSERT_OK(engine.ReadGradient("unit.1.weight", values));
     EXPECT_EQ(values, std::vector<float>(100, 1.5f));
     ExpectSays(engine.GradientsReady(0), absl::StatusCode::kFailedPrecondition, "after this step's gradients were reduced");
-    ASSERT_TRUE(engine.Step().ok());
-    ASSERT_TRUE(engine.ReadGradient("unit.1.weight", values).ok());
+    ASSERT_OK(engine.Step());
+    ASSERT_OK(engine.ReadGradient("unit.1.weight", values));
     EXPECT_EQ(values, std::vector<float>(100, 1.5f));
-    ASSERT_TRUE(engine.ReadGradient("unit.0.weight", values).ok());
+    ASSERT_OK(engine.ReadGradient("unit.0.weight", values));
     EXPECT_EQ(values, std::vector<float>(100, 0.0f));
   });
 }
@@ -227,9 +235,9 @@ TEST(Engine, TheNormOfTenThousandOnesIsAHundredOnEveryRank) {
                          {.name = "f", .shape = {50}, .trainable = false}}}},
         world,
         [](Engine& engine, comm::Communicator&) {
-          ASSERT_TRUE(engine.WriteGradient("a", std::vector<float>(9991, 1)).ok());
-          ASSERT_TRUE(engine.WriteGradient("b", std::vector<float>(9, 1)).ok());
-          ASSERT_TRUE(engine.Step().ok());
+          ASSERT_OK(engine.WriteGradient("a", std::vector<float>(9991, 1)));
+          ASSERT_OK(engine.WriteGradient("b", std::vector<float>(9, 1)));
+          ASSERT_OK(engine.Step());
           EXPECT_EQ(engine.Result()->gradient_norm, 100);
           EXPECT_NEAR(engine.Result()->clip_factor, 0.05, 1e-8);
         },
@@ -242,23 +250,23 @@ TEST(Engine, TheNormOfTenThousandOnesIsAHundredOnEveryRank) {
 
 TEST(Engine, ANonFiniteGradientOfOneRankIsSkippedByAll) {
   OnEngines(EqualUnits(2, 100), 3, [](Engine& engine, comm::Communicator& communicator) {
-    ASSERT_TRUE(engine.WriteParameter("unit.0.weight", Count(100, 1)).ok());
+    ASSERT_OK(engine.WriteParameter("unit.0.weight", Count(100, 1)));
     for (int step = 0; step < 2; ++step) {
-      ASSERT_TRUE(engine.Unshard(0, Pass::kBackward).ok());
+      ASSERT_OK(engine.Unshard(0, Pass::kBackward));
       const device::Array target = (*engine.gradients(0))[0].array;
       const bool infinite = step == 0 && communicator.rank() == 1;
       engine.compute().device().elementwise().Fill(engine.compute(), target,
                                                    infinite ? std::numeric_limits<double>::infinity() : 1);
-      ASSERT_TRUE(engine.GradientsReady(0).ok());
-      ASSERT_TRUE(engine.Reshard(0).ok());
-      ASSERT_TRUE(engine.Step().ok());
+      ASSERT_OK(engine.GradientsReady(0));
+      ASSERT_OK(engine.Reshard(0));
+      ASSERT_OK(engine.Step());
       const absl::StatusOr<StepResult> result = engine.Result();
-      ASSERT_TRUE(result.ok());
+      ASSERT_OK(result);
       EXPECT_EQ(result->skipped, step == 0);
       EXPECT_EQ(result->applied_steps, step);
       EXPECT_EQ(result->skipped_steps, 1);
       std::vector<float> values(100);
-      ASSERT_TRUE(engine.ReadParameter("unit.0.weight", values).ok());
+      ASSERT_OK(engine.ReadParameter("unit.0.weight", values));
       EXPECT_EQ(values == Count(100, 1), step == 0);
     }
   });
@@ -266,9 +274,9 @@ TEST(Engine, ANonFiniteGradientOfOneRankIsSkippedByAll) {
 
 TEST(Engine, AStepsOwnLearningRateComesBeforeTheSchedules) {
   OnEngines(EqualUnits(1, 10), 1, [](Engine& engine, comm::Communicator&) {
-    ASSERT_TRUE(engine.Step({.learning_rate = 0.25}).ok());
+    ASSERT_OK(engine.Step({.learning_rate = 0.25}));
     EXPECT_EQ(engine.Result()->learning_rate, 0.25);
-    ASSERT_TRUE(engine.Step().ok());
+    ASSERT_OK(engine.Step());
     EXPECT_EQ(engine.Result()->learning_rate, 1e-3);
   });
 }
@@ -276,16 +284,16 @@ TEST(Engine, AStepsOwnLearningRateComesBeforeTheSchedules) {
 TEST(Engine, ARankWithoutRowsJoinsWithZeros) {
   OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator& communicator) {
     for (int u : {1, 0}) {
-      ASSERT_TRUE(engine.Unshard(u, Pass::kBackward).ok());
+      ASSERT_OK(engine.Unshard(u, Pass::kBackward));
       if (communicator.rank() == 0) {
         engine.compute().device().elementwise().Fill(engine.compute(), (*engine.gradients(u))[0].array, 4);
       }
-      ASSERT_TRUE(engine.GradientsReady(u).ok());
-      ASSERT_TRUE(engine.Reshard(u).ok());
+      ASSERT_OK(engine.GradientsReady(u));
+      ASSERT_OK(engine.Reshard(u));
     }
-    ASSERT_TRUE(engine.Step().ok());
+    ASSERT_OK(engine.Step());
     std::vector<float> values(100);
-    ASSERT_TRUE(engine.ReadGradient("unit.0.weight", values).ok());
+    ASSERT_OK(engine.ReadGradient("unit.0.weight", values));
     EXPECT_EQ(values, std::vector<float>(100, 2.0f));
   });
 }

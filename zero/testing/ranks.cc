@@ -38,6 +38,8 @@ void RunOnRanks(const RankOptions& options, const std::function<void(comm::Commu
         communicator = *std::move(made);
       }
       rank(*communicator);
+      // A rank that leaves while others are at their last operation would disturb them.
+      communicator->Finalize().IgnoreError();
       communicator.reset();
     });
   }
