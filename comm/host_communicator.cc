@@ -51,7 +51,7 @@ class HostCommunicator final : public Communicator {
         exchange_(*transport_, wire(),
                   {static_cast<std::byte*>(device.HostPointer(scratch_)), static_cast<size_t>(scratch_.bytes())},
                   PeersOf(rank(), world_size(), schedules_)) {
-    transport_->OnPeerFailed([this](int /*rank*/, const absl::Status& why) { Fail(why); });
+    transport_->OnPeerFailed([this](int /*rank*/, const absl::Status& why) { NotePeerFailed(why); });
     if (world_size() > 1) {
       thread_ = std::thread([this] {
         device::OurThread::Begin(&this->device());
@@ -110,9 +110,23 @@ class HostCommunicator final : public Communicator {
   absl::StatusOr<device::Buffer> DoAllocate(int64_t bytes, device::Use use, std::string_view what) override {
     ZS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, transport_->Allocate(bytes));
     if (memory == nullptr) return device().Allocate(bytes, use, what);
-    ZS_ASSIGN_OR_RETURN(const device::Array array, device().Adopt(memory->data(), bytes));
-    return device::Buffer(array.address(), bytes,
+    const absl::StatusOr<device::Array> array = device().Adopt(memory->data(), bytes);
+    if (absl::IsUnimplemented(array.status())) return device().Allocate(bytes, use, what);  // Opaque memory is staged.
+    ZS_RETURN_IF_ERROR(array.status());
+    return device::Buffer(array->address(), bytes,
                           std::make_unique<MappedOwner>(device().ledger(), use, bytes, std::move(memory)));
+  }
+
+  // An operation under way is going to fail by it, and says what it was.
+  void NotePeerFailed(const absl::Status& why) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (running_) {
+        peer_failure_ = why;
+        return;
+      }
+    }
+    Fail(why);
   }
 
   void RunQueue() {
@@ -137,8 +151,10 @@ class HostCommunicator final : public Communicator {
     first_ = (first_ + 1) % queue_.size();
     --queued_;
     running_ = false;
+    const absl::Status peer_failure = peer_failure_;
     lock.unlock();
-    Finish(operation, ended);  // The last that is done with it: its slot may be taken over.
+    if (ended.ok()) Fail(peer_failure);  // It had all that it needed of the peer.
+    Finish(operation, ended);            // The last that is done with it: its slot may be taken over.
     lock.lock();
   }
 
@@ -192,6 +208,7 @@ class HostCommunicator final : public Communicator {
   size_t queued_ = 0;       // with the one that runs
   uint64_t held_back_ = 0;  // the ticket of the only operation, until its caller waits for it; 0: none
   bool running_ = false;
+  absl::Status peer_failure_;
   bool stop_ = false;
   std::thread thread_;
 };

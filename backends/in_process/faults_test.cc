@@ -2,6 +2,7 @@
 
 #include "zeroshard/backends/in_process/faults.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -75,6 +76,10 @@ TEST_P(FaultsTest, NamesADeadRankAtOnce) {
       EXPECT_TRUE(absl::IsUnavailable(told)) << told;
       EXPECT_TRUE(absl::StrContains(told.message(), absl::StrCat("rank ", at % 4))) << told;
     }
+    // Who was in the middle of an operation says which.
+    EXPECT_TRUE(std::any_of(outcome.told.begin(), outcome.told.end(), [](const absl::Status& told) {
+      return absl::StrContains(told.message(), "all-reduce #") && absl::StrContains(told.message(), "'sum'");
+    })) << outcome.told[0];
     EXPECT_LT(outcome.took, std::chrono::seconds(5));
   }
 }
