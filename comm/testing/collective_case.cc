@@ -64,7 +64,9 @@ CaseOnRank::CaseOnRank(Communicator& communicator, const Case& c)
       stream_(communicator.device().MakeStream(device::StreamKind::kCompute)),
       ready_(communicator.device().MakeEvent()) {
   image_.assign(static_cast<size_t>(Layout()), std::byte{0xab});
-  buffer_ = *communicator.device().Allocate(static_cast<int64_t>(image_.size()), device::Use::kData, "case");
+  const int64_t bytes = static_cast<int64_t>(image_.size());
+  buffer_ = case_.registered ? *communicator.Allocate(bytes, device::Use::kData, "case")
+                             : *communicator.device().Allocate(bytes, device::Use::kData, "case");
   for (Place& place : places_) {
     const bool scatters = case_.kind == OpKind::kReduceScatter;
     const bool gathers = case_.kind == OpKind::kAllGather;

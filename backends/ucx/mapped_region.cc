@@ -1,0 +1,111 @@
+#include "zeroshard/backends/ucx/mapped_region.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often a rank that waits for others looks whether that is of use still.
+constexpr absl::Duration kLook = absl::Milliseconds(100);
+
+// What a rank publishes of its memory, before UCX's key.
+struct Card {
+  char magic[8];
+  uint64_t address;
+  int64_t bytes;
+  std::array<unsigned char, 16> proof;  // the memory begins with it
+};
+constexpr char kMagic[8] = {'z', 's', 'u', 'c', 'x', 'm', 'a', 'p'};
+
+std::string KeyOf(const MappingOptions& options, std::string_view what, int rank) {
+  return absl::StrCat(options.name, "/", std::string(what), "/", rank);
+}
+
+absl::StatusOr<std::string> Await(const MappingOptions& options, std::string_view what, int rank) {
+  const std::string key = KeyOf(options, what, rank);
+  while (true) {
+    absl::StatusOr<std::string> value = options.store->Get(key, kLook);
+    if (value.ok() || !absl::IsDeadlineExceeded(value.status())) return value;
+    ZS_RETURN_IF_ERROR(options.given_up());
+    if (Clock::now() < options.deadline) continue;
+    return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " did not allocate its part of shared memory in time"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MappedRegion>> MappedRegion::Create(const MappingOptions& options, int64_t bytes) {
+  std::unique_ptr<MappedRegion> region(new MappedRegion(options.worker, bytes));
+  region->peers_.resize(static_cast<size_t>(options.world_size));
+  ZS_ASSIGN_OR_RETURN(region->memory_, options.worker->Map(std::max<size_t>(static_cast<size_t>(bytes), sizeof(Card::proof)),
+                                                           &region->data_));
+  ZS_RETURN_IF_ERROR(region->Publish(options));
+  ZS_ASSIGN_OR_RETURN(const bool mine, region->MapPeers(options));
+  ZS_RETURN_IF_ERROR(options.store->Set(KeyOf(options, "sees", options.rank), mine ? "all" : "not all"));
+  bool all = mine;
+  for (int peer = 0; peer < options.world_size; ++peer) {
+    if (peer == options.rank) continue;
+    ZS_ASSIGN_OR_RETURN(const std::string sees, Await(options, "sees", peer));
+    all = all && sees == "all";
+  }
+  std::memset(region->data_, 0, sizeof(Card::proof));  // Every rank has looked.
+  region->mapped_ = all;
+  return region;
+}
+
+absl::Status MappedRegion::Publish(const MappingOptions& options) {
+  Card card = {};
+  std::memcpy(card.magic, kMagic, sizeof(kMagic));
+  card.address = reinterpret_cast<uint64_t>(data_);
+  card.bytes = bytes_;
+  if (getrandom(card.proof.data(), card.proof.size(), 0) != static_cast<ssize_t>(card.proof.size())) {
+    return absl::InternalError("getrandom gave too few bytes");
+  }
+  std::memset(data_, 0, static_cast<size_t>(bytes_));  // Every page is there from now on.
+  std::memcpy(data_, card.proof.data(), card.proof.size());
+  ZS_ASSIGN_OR_RETURN(const std::string key, worker_->PackKey(memory_));
+  std::string value(reinterpret_cast<const char*>(&card), sizeof(card));
+  value += key;
+  return options.store->Set(KeyOf(options, "key", options.rank), value);
+}
+
+// Whether all could be mapped.
+absl::StatusOr<bool> MappedRegion::MapPeers(const MappingOptions& options) {
+  bool all = true;
+  for (int peer = 0; peer < options.world_size; ++peer) {
+    if (peer == options.rank) continue;
+    ZS_ASSIGN_OR_RETURN(const std::string value, Await(options, "key", peer));
+    Card card = {};
+    if (value.size() > sizeof(card)) std::memcpy(&card, value.data(), sizeof(card));
+    if (std::memcmp(card.magic, kMagic, sizeof(kMagic)) != 0 || card.bytes != bytes_) {
+      return absl::FailedPreconditionError(absl::StrCat("rank ", options.rank, " allocates ", bytes_, " bytes where rank ",
+                                                        peer, " allocates ", card.bytes, ": all ranks allocate alike"));
+    }
+    Peer& entry = peers_[static_cast<size_t>(peer)];
+    entry.data = worker_->MapPeer(peer, value.substr(sizeof(card)), card.address, &entry.rkey);
+    const bool seen = entry.data != nullptr && std::memcmp(entry.data, card.proof.data(), card.proof.size()) == 0;
+    VLOG(1) << options.name << ": rank " << options.rank << (seen ? " sees" : " does not see") << " the memory of rank "
+            << peer;
+    all = all && seen;
+  }
+  return all;
+}
+
+MappedRegion::~MappedRegion() {
+  for (const Peer& peer : peers_) {
+    if (peer.rkey != nullptr) worker_->UnmapPeer(peer.rkey);
+  }
+  if (memory_ != nullptr) worker_->Unmap(memory_);
+}
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,83 @@
+#include "zeroshard/backends/ucx/ucx_context.h"
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "ucs/debug/log_def.h"
+#include "zeroshard/backends/ucx/ucx_errors.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::backends {
+namespace {
+
+// Errors of peers are told by statuses, with more to them; here they are for whoever looks for causes.
+ucs_log_func_rc_t Log(const char* file, unsigned line, const char* /*function*/, ucs_log_level_t level,
+                      const ucs_log_component_config_t* /*component*/, const char* message, va_list arguments) {
+  if (level > UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_CONTINUE;  // Only where the user asked UCX for it.
+  std::array<char, 512> text;
+  va_list copy;
+  va_copy(copy, arguments);
+  std::vsnprintf(text.data(), text.size(), message, copy);
+  va_end(copy);
+  if (level == UCS_LOG_LEVEL_FATAL) {
+    LOG(ERROR) << "UCX: " << text.data() << " (" << file << ":" << line << ")";
+  } else {
+    VLOG(1) << "UCX: " << text.data() << " (" << file << ":" << line << ")";
+  }
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+struct Setting {
+  const char* name;
+  const char* value;
+};
+
+constexpr Setting kSettings[] = {
+    {"POSIX_ERROR_HANDLING", "y"},
+    {"SYSV_ERROR_HANDLING", "y"},
+    {"KEEPALIVE_INTERVAL", "1s"},
+    {"KEEPALIVE_NUM_EPS", "1024"},
+};
+
+class Configuration {
+ public:
+  ~Configuration() {
+    if (config_ != nullptr) ucp_config_release(config_);
+  }
+  absl::Status Read() {
+    ZS_RETURN_IF_ERROR(FromUcx(ucp_config_read(nullptr, nullptr, &config_), "reading its configuration"));
+    for (const Setting& setting : kSettings) ZS_RETURN_IF_ERROR(Set(setting));
+    return std::getenv("UCX_TLS") == nullptr ? Set({"TLS", "^cma"}) : absl::OkStatus();
+  }
+  const ucp_config_t* get() const { return config_; }
+
+ private:
+  absl::Status Set(const Setting& setting) {
+    return FromUcx(ucp_config_modify(config_, setting.name, setting.value),
+                   absl::StrCat("setting ", setting.name, "=", setting.value));
+  }
+
+  ucp_config_t* config_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UcxContext>> UcxContext::Create(int world_size) {
+  static const bool logs = (ucs_log_push_handler(&Log), true);
+  static_cast<void>(logs);
+  Configuration configuration;
+  ZS_RETURN_IF_ERROR(configuration.Read());
+  ucp_params_t parameters = {};
+  parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+  parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
+  parameters.estimated_num_eps = static_cast<size_t>(world_size);
+  ucp_context_h context = nullptr;
+  ZS_RETURN_IF_ERROR(FromUcx(ucp_init(&parameters, configuration.get(), &context), "starting"));
+  return std::unique_ptr<UcxContext>(new UcxContext(context));
+}
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,35 @@
+// UcxContext: UCX's library as this project wants it set up, whatever the environment forgot to say.
+//
+// Shared memory is kept although peers may fail (UCX leaves it for TCP by default), a peer that died is noticed within a second or
+// two, and CMA, slower than mapped memory, is left out. UCX_TLS and UCX_NET_DEVICES of the environment are the user's, and stay.
+// What UCX logs goes to glog: its own log would go to the standard output.
+//
+// Example:
+//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size));
+//   ucp_worker_create(context->get(), ...);
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "ucp/api/ucp.h"
+
+namespace zeroshard::backends {
+
+class UcxContext {
+ public:
+  // Errors: FromUcx.
+  static absl::StatusOr<std::unique_ptr<UcxContext>> Create(int world_size);
+  ~UcxContext() { ucp_cleanup(context_); }
+  UcxContext(const UcxContext&) = delete;
+  UcxContext& operator=(const UcxContext&) = delete;
+
+  ucp_context_h get() const { return context_; }
+
+ private:
+  explicit UcxContext(ucp_context_h context) : context_(context) {}
+
+  ucp_context_h context_;
+};
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,426 @@
+#include "zeroshard/backends/ucx/ucx_transport.h"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "glog/logging.h"
+#include "zeroshard/backends/ucx/ucx_errors.h"
+#include "zeroshard/comm/store_prefix.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using comm::Channel;
+using comm::Deadline;
+using comm::Transfer;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// How a wait passes its time: it spins while a peer that runs on another core is likely to answer, then yields its core to whoever
+// wants it, then sleeps. Where ranks share cores it never spins.
+constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(50);
+constexpr std::chrono::nanoseconds kYield = std::chrono::microseconds(500);
+constexpr int kRounds = 32;
+// A sleeper moves UCX on now and then, for its keepalive.
+constexpr milliseconds kMostSleep{200};
+
+// How long, once a rank has failed or left, what it sent before may take to come.
+constexpr milliseconds kAftermath{100};
+// How long a broken connection waits for the peer's last word, which says more.
+constexpr absl::Duration kLastWord = absl::Milliseconds(300);
+// How long a rank that gives up waits for peers that read its memory: a piece of a schedule takes far less.
+constexpr milliseconds kMostReading{2000};
+// Nothing of what was sent waits for the system any more when nothing has moved for so long.
+constexpr milliseconds kStill{2};
+
+ucp_tag_t TagOf(int sender, Channel channel) {
+  return static_cast<ucp_tag_t>(sender) * comm::kChannels + static_cast<ucp_tag_t>(channel);
+}
+
+// Worker addresses of another UCX mean nothing to this one.
+std::string Preamble() { return absl::StrCat("zeroshard ucx ", ucp_get_version_string(), "\n"); }
+
+// Memory of Allocate: out of the table before it is given back.
+class AllocatedRegion final : public comm::MappedMemory {
+ public:
+  AllocatedRegion(std::unique_ptr<MappedRegion> region, std::shared_ptr<RegionTable> table, uint64_t number)
+      : region_(std::move(region)), table_(std::move(table)), number_(number) {
+    if (region_->mapped()) table_->Add(number_, *region_);
+  }
+  ~AllocatedRegion() override { table_->Remove(number_); }
+  void* data() const override { return region_->data(); }
+
+ private:
+  const std::unique_ptr<MappedRegion> region_;
+  const std::shared_ptr<RegionTable> table_;
+  const uint64_t number_;
+};
+
+}  // namespace
+
+UcxTransport::UcxTransport(const ConnectOptions& options, std::string store_prefix)
+    : options_(options),
+      store_prefix_(std::move(store_prefix)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      regions_(std::make_shared<RegionTable>()),
+      left_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(options.world_size))) {}
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Connect(const ConnectOptions& options) {
+  if (options.store == nullptr || options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("ucx: rank ", options.rank, " of ", options.world_size, " ranks",
+                                                   options.store == nullptr ? ", without a store" : ": ranks count from 0"));
+  }
+  // Ranks make their transports in the same order: the n-th of each rank meet.
+  ZS_ASSIGN_OR_RETURN(const int64_t number, options.store->Add(absl::StrCat("ucx/made/", options.rank), 1));
+  return ConnectUnder(options, absl::StrCat("ucx/", number, "/"));
+}
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::ConnectUnder(const ConnectOptions& options,
+                                                                         std::string store_prefix) {
+  std::unique_ptr<UcxTransport> transport(new UcxTransport(options, std::move(store_prefix)));
+  if (options.world_size > 1) ZS_RETURN_IF_ERROR(transport->Open());
+  return transport;
+}
+
+absl::Status UcxTransport::Open() {
+  const Deadline deadline = Clock::now() + absl::ToChronoNanoseconds(options_.timeout);
+  if (!wake_) return absl::ResourceExhaustedError(absl::StrCat("eventfd: ", strerror(errno)));
+  comm::PrefixStore store(store_prefix_, *options_.store);
+  ConnectOptions connect = options_;
+  connect.store = &store;
+  ZS_ASSIGN_OR_RETURN(std::vector<PeerSockets> peers, ConnectPeers(connect));
+  std::vector<Socket> lines(peers.size());
+  for (size_t i = 0; i < peers.size(); ++i) lines[i] = std::move(peers[i].line);
+  lines_ = std::make_unique<PeerLines>(options_.rank, std::move(lines),
+                                       [this](int peer, const absl::Status& why) { Heard(peer, why); });
+  ZS_ASSIGN_OR_RETURN(worker_, UcxWorker::Create(options_.world_size));
+  const absl::Status opened = [&] {
+    ZS_RETURN_IF_ERROR(ConnectWorkers(store, deadline));
+    ZS_RETURN_IF_ERROR(Greet(deadline));
+    return ShareGuard(deadline);
+  }();
+  if (!opened.ok()) Cancel(opened);
+  return opened;
+}
+
+absl::Status UcxTransport::ConnectWorkers(comm::Store& store, Deadline deadline) {
+  ZS_ASSIGN_OR_RETURN(const std::string address, worker_->Address());
+  ZS_RETURN_IF_ERROR(store.Set(absl::StrCat("worker/", options_.rank), Preamble() + address));
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (peer == options_.rank) continue;
+    absl::StatusOr<std::string> theirs =
+        store.Get(absl::StrCat("worker/", peer), std::max(absl::ZeroDuration(), absl::FromChrono(deadline - Clock::now())));
+    if (absl::IsDeadlineExceeded(theirs.status())) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", peer, " did not give its UCX address within ", absl::FormatDuration(options_.timeout)));
+    }
+    ZS_RETURN_IF_ERROR(theirs.status());
+    if (theirs->rfind(Preamble(), 0) != 0) {
+      return absl::FailedPreconditionError(absl::StrCat("rank ", peer, " has another version of UCX than rank ",
+                                                        options_.rank, ", which has ", ucp_get_version_string()));
+    }
+    ZS_RETURN_IF_ERROR(worker_->Connect(peer, theirs->substr(Preamble().size())));
+  }
+  return absl::OkStatus();
+}
+
+// A byte from every peer: all ways are open from now on.
+absl::Status UcxTransport::Greet(Deadline deadline) {
+  std::vector<char> bytes(static_cast<size_t>(options_.world_size) + 1);
+  std::vector<Transfer> transfers;
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (peer != options_.rank) transfers.push_back(Receive(peer, Channel::kControl, &bytes[static_cast<size_t>(peer)], 1));
+  }
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (peer != options_.rank) transfers.push_back(Send(peer, Channel::kControl, &bytes.back(), 1));
+  }
+  absl::Status first;
+  for (const Transfer transfer : transfers) first.Update(Wait(transfer, deadline));
+  if (!first.ok()) Quiesce();  // `bytes` ends here.
+  return first;
+}
+
+absl::Status UcxTransport::ShareGuard(Deadline deadline) {
+  ZS_ASSIGN_OR_RETURN(std::unique_ptr<MappedRegion> pages,
+                      MakeRegion("map/guard", ReadGuard::PageBytes(options_.world_size), deadline));
+  if (!pages->mapped()) return absl::OkStatus();
+  guard_ = std::make_unique<ReadGuard>(std::move(pages), options_.rank);
+  // All ranks are on this host.
+  if (options_.world_size <= static_cast<int>(std::thread::hardware_concurrency())) spin_ = kSpin;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<MappedRegion>> UcxTransport::MakeRegion(const std::string& name, int64_t bytes,
+                                                                       Deadline deadline) {
+  MappingOptions options;
+  options.worker = worker_;
+  options.store = options_.store;
+  options.name = store_prefix_ + name;
+  options.rank = options_.rank;
+  options.world_size = options_.world_size;
+  options.deadline = deadline;
+  options.given_up = [this] { return GivenUp(); };
+  return MappedRegion::Create(options, bytes);
+}
+
+absl::StatusOr<std::unique_ptr<comm::MappedMemory>> UcxTransport::Allocate(int64_t bytes) {
+  if (guard_ == nullptr || bytes <= 0) return nullptr;
+  const uint64_t number = ++allocated_;
+  ZS_ASSIGN_OR_RETURN(
+      std::unique_ptr<MappedRegion> region,
+      MakeRegion(absl::StrCat("map/", number), bytes, Clock::now() + absl::ToChronoNanoseconds(options_.timeout)));
+  LOG_IF(WARNING, !region->mapped())
+      << "rank " << options_.rank << ": " << bytes
+      << " bytes could not be shared with all ranks, and will be sent in messages; the system's "
+         "limit of shared memory may be too low";
+  return std::make_unique<AllocatedRegion>(std::move(region), regions_, number);
+}
+
+uint64_t UcxTransport::TakeRecord(bool sends, int peer, int64_t bytes) {
+  if (free_.empty()) {
+    records_.push_back(std::make_unique<Record>());
+    free_.reserve(records_.capacity());
+    free_.push_back(records_.size());
+  }
+  const uint64_t number = free_.back();
+  free_.pop_back();
+  Record& record = *records_[number - 1];
+  record.sends = sends;
+  record.peer = peer;
+  record.bytes = bytes;
+  return number;
+}
+
+Transfer UcxTransport::Send(int peer, Channel channel, const void* data, int64_t bytes) {
+  const uint64_t number = TakeRecord(/*sends=*/true, peer, bytes);
+  worker_->Send(peer, TagOf(options_.rank, channel), data, static_cast<size_t>(bytes), records_[number - 1]->message);
+  return {number};
+}
+
+Transfer UcxTransport::Receive(int peer, Channel channel, void* data, int64_t bytes) {
+  const uint64_t number = TakeRecord(/*sends=*/false, peer, bytes);
+  worker_->Receive(TagOf(peer, channel), data, static_cast<size_t>(bytes), records_[number - 1]->message);
+  return {number};
+}
+
+absl::Status UcxTransport::Wait(Transfer transfer, Deadline deadline) {
+  Record& record = *records_[transfer.id - 1];
+  ZS_RETURN_IF_ERROR(Await(record, deadline));
+  free_.push_back(transfer.id);
+  return EndOf(record);
+}
+
+// Holds the caller until the record is done.
+absl::Status UcxTransport::Await(Record& record, Deadline deadline) {
+  if (worker_->Progress(record.message, kRounds)) return absl::OkStatus();
+  const Clock::time_point begin = Clock::now();
+  while (!worker_->Progress(record.message, kRounds)) {
+    if (stopped_.load(std::memory_order_acquire)) {
+      if (!CauseOfCancel().ok() || !Drain(record, kAftermath)) return WhyStopped(record);
+      break;
+    }
+    const ucs_status_t broken = worker_->failure(record.peer);
+    const bool left = left_[static_cast<size_t>(record.peer)].load(std::memory_order_acquire);
+    if (broken != UCS_OK || left) {
+      if (!Drain(record, kAftermath)) return Gone(record, FromUcx(broken, absl::StrCat("talking to rank ", record.peer)));
+      break;
+    }
+    const Clock::time_point now = Clock::now();
+    if (now >= deadline) return Late(record);
+    if (now - begin < spin_) continue;
+    if (now - begin < kYield) {
+      sched_yield();
+      continue;
+    }
+    const auto left_ms = std::chrono::ceil<milliseconds>(deadline - now);
+    worker_->Sleep(wake_.get(), std::min(left_ms, kMostSleep));
+    ForgetWakes();
+  }
+  return absl::OkStatus();
+}
+
+bool UcxTransport::Drain(const Record& record, milliseconds most) {
+  for (const Clock::time_point end = Clock::now() + most; Clock::now() < end && CauseOfCancel().ok();) {
+    if (worker_->Progress(record.message, kRounds)) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return worker_->Progress(record.message, kRounds);
+}
+
+// How a record that is done has ended.
+absl::Status UcxTransport::EndOf(const Record& record) {
+  const ucs_status_t status = record.message.status;
+  const bool longer = status == UCS_ERR_MESSAGE_TRUNCATED;
+  if (!record.sends && (longer || (status == UCS_OK && static_cast<int64_t>(record.message.bytes) != record.bytes))) {
+    return absl::FailedPreconditionError(absl::StrCat("rank ", record.peer, " sends ",
+                                                      longer ? std::string("more") : absl::StrCat(record.message.bytes),
+                                                      " bytes where rank ", options_.rank, " receives ", record.bytes));
+  }
+  if (status == UCS_OK) return absl::OkStatus();
+  if (stopped_.load(std::memory_order_acquire)) return WhyStopped(record);
+  return Gone(record, FromUcx(status, absl::StrCat(record.sends ? "sending " : "receiving ", record.bytes, " bytes")));
+}
+
+absl::Status UcxTransport::WhyStopped(const Record& record) {
+  const absl::Status cause = GivenUp();
+  return cause.ok() ? Gone(record, absl::OkStatus()) : cause;
+}
+
+absl::Status UcxTransport::Late(const Record& record) const {
+  return absl::DeadlineExceededError(absl::StrCat("rank ", record.peer, record.sends ? " has not taken " : " has not sent ",
+                                                  record.bytes, record.sends ? " bytes from rank " : " bytes for rank ",
+                                                  options_.rank, " in time"));
+}
+
+// The peer left, or the way to it is broken: its own words say more, where there are any.
+absl::Status UcxTransport::Gone(const Record& record, const absl::Status& said) {
+  const bool left = left_[static_cast<size_t>(record.peer)].load(std::memory_order_acquire);
+  const absl::Status why = left ? absl::OkStatus() : lines_->WhyFailed(record.peer, kLastWord);
+  if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
+  const absl::Status cause = GivenUp();
+  if (!cause.ok()) return cause;
+  return absl::UnavailableError(absl::StrCat("rank ", record.peer, left ? " has left, and" : " is gone, and",
+                                             record.sends ? " did not take " : " did not send ", record.bytes,
+                                             record.sends ? " bytes from rank " : " bytes for rank ", options_.rank,
+                                             said.ok() ? "" : "; ", said.message()));
+}
+
+absl::Status UcxTransport::CauseOfCancel() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return cancelled_.has_value() ? *cancelled_ : absl::OkStatus();
+}
+
+// Why this group is of no use any more; OK where it is.
+absl::Status UcxTransport::GivenUp() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (cancelled_.has_value()) return *cancelled_;
+  if (first_failure_.has_value()) return first_failure_->second;
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (left_[static_cast<size_t>(peer)].load(std::memory_order_acquire)) {
+      return absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void UcxTransport::Cancel(const absl::Status& cause) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (cancelled_.has_value()) return;
+    cancelled_ = cause;
+  }
+  stopped_.store(true, std::memory_order_release);
+  if (guard_ != nullptr) guard_->Close();
+  WakeUp();
+  if (lines_ != nullptr) lines_->GiveUp(cause);
+}
+
+// Sends that have ended are in their receivers' shared memory. On a network the system has them, or is about to: UCX's flush says
+// more, but waits for answers of peers, which need not look any more.
+void UcxTransport::Settle() {
+  if (guard_ == nullptr) worker_->Settle(kStill, kAftermath);
+}
+
+void UcxTransport::Quiesce() {
+  if (worker_ == nullptr || std::exchange(quiet_, true)) return;
+  Settle();  // Short sends that ended well are not lost with this operation.
+  for (const std::unique_ptr<Record>& record : records_) worker_->Cancel(record->message);
+  worker_->Close();
+  if (guard_ == nullptr) return;
+  guard_->Close();
+  const Clock::time_point end = Clock::now() + kMostReading;
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    while (peer != options_.rank && guard_->Reads(peer) && lines_->WhyFailed(peer, absl::ZeroDuration()).ok()) {
+      if (Clock::now() >= end) {
+        LOG(ERROR) << "rank " << options_.rank << ": rank " << peer
+                   << " still reads memory of this rank, and does not go on";
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+}
+
+// On the lines' thread.
+void UcxTransport::Heard(int peer, const absl::Status& why) {
+  std::function<void(int, const absl::Status&)> tell;
+  if (why.ok()) {
+    left_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
+  } else {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!first_failure_.has_value()) {
+      first_failure_.emplace(peer, why);
+      tell = on_peer_failed_;
+    }
+    stopped_.store(true, std::memory_order_release);
+  }
+  WakeUp();
+  if (tell != nullptr) tell(peer, why);
+}
+
+void UcxTransport::OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) {
+  std::optional<std::pair<int, absl::Status>> already;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    on_peer_failed_ = failed;
+    already = first_failure_;
+  }
+  if (already.has_value() && failed != nullptr) failed(already->first, already->second);
+}
+
+void UcxTransport::WakeUp() {
+  const uint64_t one = 1;
+  // Full means that it is readable already.
+  if (write(wake_.get(), &one, sizeof(one)) != sizeof(one) && errno != EAGAIN) LOG(ERROR) << "eventfd: " << strerror(errno);
+}
+
+void UcxTransport::ForgetWakes() {
+  uint64_t wakes = 0;
+  if (read(wake_.get(), &wakes, sizeof(wakes)) < 0 && errno != EAGAIN) LOG(ERROR) << "eventfd: " << strerror(errno);
+}
+
+uint64_t UcxTransport::MapKey(const void* data, int64_t bytes) {
+  return guard_ == nullptr ? 0 : regions_->KeyOf(data, bytes);
+}
+
+const void* UcxTransport::MappedAddress(int peer, uint64_t key, int64_t bytes) {
+  return regions_->AddressOf(peer, key, bytes);
+}
+
+absl::Status UcxTransport::BeginRead(int peer) {
+  if (stopped_.load(std::memory_order_acquire)) return GivenUp();
+  if (guard_->Begin(peer)) return absl::OkStatus();
+  Record read;
+  read.peer = peer;
+  return Gone(read, absl::OkStatus());
+}
+
+absl::StatusOr<std::unique_ptr<comm::Transport>> UcxTransport::Split(const comm::SplitSpec& spec) {
+  ConnectOptions options = options_;
+  options.rank = spec.rank;
+  options.world_size = static_cast<int>(spec.members.size());
+  options.timeout = spec.timeout;
+  ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport,
+                      ConnectUnder(options, absl::StrCat(store_prefix_, spec.id, ".", spec.members[0], "/")));
+  return std::unique_ptr<comm::Transport>(std::move(transport));
+}
+
+UcxTransport::~UcxTransport() {
+  if (lines_ != nullptr && worker_ != nullptr && CauseOfCancel().ok()) {
+    Settle();
+    lines_->TakeLeave();
+  }
+  Quiesce();
+  lines_.reset();
+}
+
+}  // namespace zeroshard::backends

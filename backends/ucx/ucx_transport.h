@@ -1,0 +1,119 @@
+// UcxTransport: comm::Transport over UCX: messages by UCP's tags, and memory that ranks of one host read in place.
+//
+// Which way messages go is UCX's choice: shared memory on one host, the network's own between hosts. Memory of Allocate is mapped
+// where every rank proves to see every other's (mapped_region.h); all else goes by messages. What ranks say about themselves, that
+// they leave or gave up and why, goes over lines of their own (peer_lines.h), by which a dead process is known at once.
+//
+// Example:
+//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport,
+//                       UcxTransport::Connect({.store = &store, .rank = rank, .world_size = n}));
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "zeroshard/backends/gloo/peer_connections.h"
+#include "zeroshard/backends/gloo/peer_lines.h"
+#include "zeroshard/backends/ucx/mapped_region.h"
+#include "zeroshard/backends/ucx/read_guard.h"
+#include "zeroshard/backends/ucx/region_table.h"
+#include "zeroshard/backends/ucx/ucx_worker.h"
+#include "zeroshard/comm/transport.h"
+
+namespace zeroshard::backends {
+
+class UcxTransport final : public comm::Transport {
+ public:
+  // Collective. options.store outlives the transport and those split from it. options.interface is where lines are; UCX takes the
+  // networks that UCX_NET_DEVICES names. Errors: see ConnectPeers; UCX's.
+  static absl::StatusOr<std::unique_ptr<UcxTransport>> Connect(const ConnectOptions& options);
+  ~UcxTransport() override;
+
+  int rank() const override { return options_.rank; }
+  int world_size() const override { return options_.world_size; }
+  std::string_view name() const override { return "ucx"; }
+
+  comm::Transfer Send(int peer, comm::Channel channel, const void* data, int64_t bytes) override;
+  comm::Transfer Receive(int peer, comm::Channel channel, void* data, int64_t bytes) override;
+  absl::Status Wait(comm::Transfer transfer, comm::Deadline deadline) override;
+  void Cancel(const absl::Status& cause) override;
+  void Quiesce() override;
+  void OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) override;
+
+  bool maps_memory() const override { return guard_ != nullptr; }
+  uint64_t MapKey(const void* data, int64_t bytes) override;
+  const void* MappedAddress(int peer, uint64_t key, int64_t bytes) override;
+  absl::Status BeginRead(int peer) override;
+  void EndRead(int peer) override { guard_->End(peer); }
+  // Collective where maps_memory(). [bytes] are touched. Errors: see MappedRegion::Create.
+  absl::StatusOr<std::unique_ptr<comm::MappedMemory>> Allocate(int64_t bytes) override;
+
+  absl::StatusOr<std::unique_ptr<comm::Transport>> Split(const comm::SplitSpec& spec) override;
+
+ private:
+  struct Record {
+    UcxMessage message;
+    bool sends = false;
+    int peer = 0;
+    int64_t bytes = 0;
+  };
+
+  UcxTransport(const ConnectOptions& options, std::string store_prefix);
+  static absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectUnder(const ConnectOptions& options, std::string store_prefix);
+  absl::Status Open();
+  absl::Status ConnectWorkers(comm::Store& store, comm::Deadline deadline);
+  absl::Status Greet(comm::Deadline deadline);
+  absl::Status ShareGuard(comm::Deadline deadline);
+  absl::StatusOr<std::unique_ptr<MappedRegion>> MakeRegion(const std::string& name, int64_t bytes, comm::Deadline deadline);
+
+  uint64_t TakeRecord(bool sends, int peer, int64_t bytes);
+  absl::Status Await(Record& record, comm::Deadline deadline);
+  absl::Status EndOf(const Record& record);
+  absl::Status WhyStopped(const Record& record);
+  bool Drain(const Record& record, std::chrono::milliseconds most);
+  absl::Status Late(const Record& record) const;
+  absl::Status Gone(const Record& record, const absl::Status& said);
+  absl::Status CauseOfCancel() const;
+  absl::Status FirstFailure() const;
+  absl::Status GivenUp() const;
+  void Heard(int peer, const absl::Status& why);
+  void Settle();
+  void WakeUp();
+  void ForgetWakes();
+
+  const ConnectOptions options_;
+  const std::string store_prefix_;  // of this group's keys in options_.store
+  std::shared_ptr<UcxWorker> worker_;
+  Socket wake_;  // an eventfd: something other than a message happened
+  std::chrono::nanoseconds spin_{0};
+
+  std::vector<std::unique_ptr<Record>> records_;
+  std::vector<uint64_t> free_;  // numbers of records, from 1
+  bool quiet_ = false;
+
+  std::unique_ptr<ReadGuard> guard_;  // null: nothing is mapped
+  std::shared_ptr<RegionTable> regions_;
+  std::atomic<uint64_t> allocated_{0};  // regions so far
+
+  std::atomic<bool> stopped_{false};           // cancelled, or a peer failed
+  std::unique_ptr<std::atomic<bool>[]> left_;  // [world_size]
+  mutable std::mutex mutex_;
+  std::optional<absl::Status> cancelled_;
+  std::function<void(int rank, const absl::Status& why)> on_peer_failed_;
+  std::optional<std::pair<int, absl::Status>> first_failure_;
+
+  std::unique_ptr<PeerLines> lines_;  // the last: its thread calls Heard
+};
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,243 @@
+#include "zeroshard/backends/ucx/ucx_worker.h"
+
+#include <poll.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "zeroshard/backends/ucx/ucx_errors.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/vendor_scope.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long endpoints may take to close, all together, and messages to end with them.
+constexpr std::chrono::milliseconds kMostClosing{1000};
+
+}  // namespace
+
+UcxWorker::UcxWorker(std::unique_ptr<UcxContext> context, int world_size) : context_(std::move(context)) {
+  for (int i = 0; i < world_size; ++i) ends_.push_back(std::make_unique<End>());
+}
+
+absl::StatusOr<std::shared_ptr<UcxWorker>> UcxWorker::Create(int world_size) {
+  const device::VendorScope scope;
+  ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size));
+  std::shared_ptr<UcxWorker> worker(new UcxWorker(std::move(context), world_size));
+  ZS_RETURN_IF_ERROR(worker->Open());
+  return worker;
+}
+
+absl::Status UcxWorker::Open() {
+  ucp_worker_params_t parameters = {};
+  parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ZS_RETURN_IF_ERROR(FromUcx(ucp_worker_create(context_->get(), &parameters, &worker_), "making a worker"));
+  return FromUcx(ucp_worker_get_efd(worker_, &events_), "getting the worker's events");
+}
+
+UcxWorker::~UcxWorker() {
+  if (worker_ == nullptr) return;
+  Close();
+  const device::VendorScope scope;
+  ucp_worker_destroy(worker_);
+}
+
+absl::StatusOr<std::string> UcxWorker::Address() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  ZS_RETURN_IF_ERROR(FromUcx(ucp_worker_get_address(worker_, &address, &bytes), "getting the worker's address"));
+  std::string copy(reinterpret_cast<const char*>(address), bytes);
+  ucp_worker_release_address(worker_, address);
+  return copy;
+}
+
+absl::Status UcxWorker::Connect(int peer, const std::string& address) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  End& end = *ends_[static_cast<size_t>(peer)];
+  ucp_ep_params_t parameters = {};
+  parameters.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  parameters.err_handler = {.cb = &OnFailed, .arg = &end};
+  return FromUcx(ucp_ep_create(worker_, &parameters, &end.endpoint), absl::StrCat("connecting to rank ", peer));
+}
+
+void UcxWorker::OnFailed(void* end, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+  static_cast<End*>(end)->failure.store(status, std::memory_order_release);
+}
+
+void UcxWorker::OnSent(void* request, ucs_status_t status, void* message) {
+  UcxMessage& sent = *static_cast<UcxMessage*>(message);
+  sent.status = status;
+  sent.request = nullptr;
+  sent.done = true;
+  ucp_request_free(request);
+}
+
+void UcxWorker::OnReceived(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* message) {
+  static_cast<UcxMessage*>(message)->bytes = info->length;
+  OnSent(request, status, message);
+}
+
+// What UCX answered: done at once, refused at once, or under way; by then the callback may have been called.
+void UcxWorker::Begun(ucs_status_ptr_t request, UcxMessage& message) {
+  if (message.done) return;
+  message.done = !UCS_PTR_IS_PTR(request);
+  message.status = message.done ? UCS_PTR_STATUS(request) : UCS_INPROGRESS;
+  message.request = message.done ? nullptr : request;
+}
+
+void UcxWorker::Send(int peer, ucp_tag_t tag, const void* data, size_t bytes, UcxMessage& message) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  message = {};
+  if (closed_) return Begun(UCS_STATUS_PTR(UCS_ERR_CANCELED), message);
+  ucp_request_param_t parameters = {};
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  parameters.cb.send = &OnSent;
+  parameters.user_data = &message;
+  Begun(ucp_tag_send_nbx(ends_[static_cast<size_t>(peer)]->endpoint, data, bytes, tag, &parameters), message);
+}
+
+void UcxWorker::Receive(ucp_tag_t tag, void* data, size_t bytes, UcxMessage& message) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  message = {};
+  if (closed_) return Begun(UCS_STATUS_PTR(UCS_ERR_CANCELED), message);
+  ucp_request_param_t parameters = {};
+  // Only the callback is told the length.
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  parameters.cb.recv = &OnReceived;
+  parameters.user_data = &message;
+  Begun(ucp_tag_recv_nbx(worker_, data, bytes, tag, ~ucp_tag_t{0}, &parameters), message);
+}
+
+bool UcxWorker::Progress(const UcxMessage& message, int rounds) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (int i = 0; i < rounds && !message.done && !closed_; ++i) ucp_worker_progress(worker_);
+  return message.done;
+}
+
+void UcxWorker::Sleep(int wake, std::chrono::milliseconds most) {
+  {
+    const device::VendorScope scope;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closed_ && ucp_worker_arm(worker_) != UCS_OK) return;  // There is something to do.
+  }
+  pollfd entries[] = {{.fd = events_, .events = POLLIN, .revents = 0}, {.fd = wake, .events = POLLIN, .revents = 0}};
+  poll(entries, 2, static_cast<int>(most.count()));
+}
+
+bool UcxWorker::Finish(ucs_status_ptr_t request, Clock::time_point end) {
+  if (!UCS_PTR_IS_PTR(request)) return true;
+  while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+    if (ucp_worker_progress(worker_) == 0 && Clock::now() >= end) break;
+  }
+  const bool ended = ucp_request_check_status(request) != UCS_INPROGRESS;
+  ucp_request_free(request);
+  return ended;
+}
+
+void UcxWorker::Settle(std::chrono::milliseconds still, std::chrono::milliseconds most) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Clock::time_point end = Clock::now() + most;
+  Clock::time_point moved = Clock::now();
+  while (!closed_) {
+    const unsigned events = ucp_worker_progress(worker_);
+    const Clock::time_point now = Clock::now();
+    if (events > 0) moved = now;
+    if (now >= end || now - moved >= still) return;
+  }
+}
+
+void UcxWorker::Cancel(const UcxMessage& message) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (message.request != nullptr && !closed_) ucp_request_cancel(worker_, message.request);
+}
+
+void UcxWorker::Close() {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(closed_, true)) return;
+  const Clock::time_point end = Clock::now() + kMostClosing;
+  std::vector<ucs_status_ptr_t> closing;
+  for (const std::unique_ptr<End>& each : ends_) {
+    if (each->endpoint == nullptr) continue;
+    ucp_request_param_t parameters = {};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    closing.push_back(ucp_ep_close_nbx(std::exchange(each->endpoint, nullptr), &parameters));
+  }
+  for (ucs_status_ptr_t request : closing) {
+    LOG_IF(WARNING, !Finish(request, end)) << "UCX: an endpoint did not close in time";
+  }
+}
+
+absl::StatusOr<ucp_mem_h> UcxWorker::Map(size_t bytes, void** data) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ucp_mem_map_params_t parameters = {};
+  parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS | UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
+  parameters.length = bytes;
+  parameters.flags = UCP_MEM_MAP_ALLOCATE;
+  ucp_mem_h memory = nullptr;
+  ZS_RETURN_IF_ERROR(
+      FromUcx(ucp_mem_map(context_->get(), &parameters, &memory), absl::StrCat("allocating ", bytes, " bytes")));
+  ucp_mem_attr_t attributes = {};
+  attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
+  const absl::Status asked = FromUcx(ucp_mem_query(memory, &attributes), "asking for memory's address");
+  if (!asked.ok()) {
+    ucp_mem_unmap(context_->get(), memory);
+    return asked;
+  }
+  *data = attributes.address;
+  return memory;
+}
+
+void UcxWorker::Unmap(ucp_mem_h memory) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ucp_mem_unmap(context_->get(), memory);
+}
+
+absl::StatusOr<std::string> UcxWorker::PackKey(ucp_mem_h memory) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  void* key = nullptr;
+  size_t bytes = 0;
+  ZS_RETURN_IF_ERROR(FromUcx(ucp_rkey_pack(context_->get(), memory, &key, &bytes), "packing a key of memory"));
+  std::string copy(static_cast<const char*>(key), bytes);
+  ucp_rkey_buffer_release(key);
+  return copy;
+}
+
+void* UcxWorker::MapPeer(int peer, const std::string& key, uint64_t address, ucp_rkey_h* rkey) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  *rkey = nullptr;
+  const ucp_ep_h endpoint = ends_[static_cast<size_t>(peer)]->endpoint;
+  if (endpoint == nullptr || ucp_ep_rkey_unpack(endpoint, key.data(), rkey) != UCS_OK) return nullptr;
+  void* data = nullptr;
+  if (ucp_rkey_ptr(*rkey, address, &data) == UCS_OK) return data;
+  ucp_rkey_destroy(std::exchange(*rkey, nullptr));
+  return nullptr;
+}
+
+void UcxWorker::UnmapPeer(ucp_rkey_h rkey) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ucp_rkey_destroy(rkey);
+}
+
+}  // namespace zeroshard::backends
