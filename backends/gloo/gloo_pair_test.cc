@@ -129,6 +129,23 @@ TEST_F(HostilePeer, AClosedConnectionEndsThePair) {
   EXPECT_THAT(ReceiveFails(), HasSubstr("Connection closed by peer"));
 }
 
+TEST_F(HostilePeer, AMessageInSmallPiecesArrivesWhole) {
+  bool ended = false;
+  const absl::Status status = CallGloo([&] {
+    buffer_->recv(1, 0, reinterpret_cast<size_t>(memory_), 16);
+    const Preamble preamble = {.nbytes = sizeof(Preamble) + 16, .opcode = tcp::Op::SEND_UNBOUND_BUFFER, .length = 16};
+    std::string bytes(reinterpret_cast<const char*>(&preamble), sizeof(preamble));
+    bytes += "0123456789abcdef";
+    for (const char byte : bytes) {
+      Write(&byte, 1);
+      usleep(200);
+    }
+    ended = buffer_->waitRecv(std::chrono::seconds(5));
+  });
+  EXPECT_TRUE(ended) << status;
+  EXPECT_EQ(std::string(memory_, 16), "0123456789abcdef");
+}
+
 TEST_F(HostilePeer, RandomBytesAndPreamblesEndNoProcess) {
   std::mt19937_64 random(11);
   for (int repeat = 0; repeat < 60; ++repeat) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -18,13 +20,8 @@ namespace {
 
 namespace tcp = ::gloo::transport::tcp;
 using comm::Channel;
-using comm::Deadline;
 using comm::Transfer;
 
-// How long a broken connection waits for the peer's last word, which says more.
-constexpr absl::Duration kLastWord = absl::Milliseconds(300);
-// How long, once a rank has failed, what others sent before may take to come, and what this rank sent to be taken.
-constexpr absl::Duration kAftermath = absl::Milliseconds(100);
 // How long a rank that leaves stays for the peers that have not taken what it sent.
 constexpr absl::Duration kMostLinger = absl::Seconds(10);
 
@@ -40,19 +37,12 @@ std::shared_ptr<tcp::Device> MakeDevice() {
   return std::make_shared<tcp::Device>(tcp::CreateDeviceAttr(attributes));
 }
 
-// Never negative: Gloo takes -1 for a default.
-std::chrono::milliseconds TimeLeft(Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  return std::clamp(left, std::chrono::milliseconds(0), std::chrono::milliseconds(std::chrono::hours(24 * 365)));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(const ConnectOptions& options) {
   if (options.store == nullptr || options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gloo: rank ", options.rank, " of ", options.world_size, " ranks",
-                     options.store == nullptr ? ", without a store" : ": ranks count from 0"));
+    return absl::InvalidArgumentError(absl::StrCat("gloo: rank ", options.rank, " of ", options.world_size, " ranks",
+                                                   options.store == nullptr ? ", without a store" : ": ranks count from 0"));
   }
   // Ranks make their transports in the same order: the n-th of each rank meet.
   ZS_ASSIGN_OR_RETURN(const int64_t number, options.store->Add(absl::StrCat("gloo/made/", options.rank), 1));
@@ -112,9 +102,6 @@ GlooTransport::Lane& GlooTransport::LaneOf(int peer, Channel channel, Direction 
   return *lanes_[LaneNumber(peer, channel, direction)];
 }
 
-// Ids hold the lane's number above the transfer's; never 0.
-constexpr int kIndexBits = 40;
-
 Transfer GlooTransport::Name(const Lane& lane, uint64_t index) {
   return {(static_cast<uint64_t>(LaneNumber(lane.peer, lane.channel, lane.direction)) << kIndexBits) + index + 1};
 }
@@ -161,98 +148,6 @@ Transfer GlooTransport::Send(int peer, Channel channel, const void* data, int64_
 
 Transfer GlooTransport::Receive(int peer, Channel channel, void* data, int64_t bytes) {
   return Begin(LaneOf(peer, channel, Direction::kReceive), data, bytes);
-}
-
-absl::Status GlooTransport::Wait(Transfer transfer, Deadline deadline) {
-  const uint64_t index = (transfer.id & ((uint64_t{1} << kIndexBits) - 1)) - 1;
-  Lane& lane = *lanes_[transfer.id >> kIndexBits];
-  Entry& entry = lane.entries[index % kRing];
-  if (!IsEager(lane, entry)) {
-    ZS_RETURN_IF_ERROR(WaitEntry(lane, index, deadline));
-  } else if (!entry.posted.ok() || entry.peers_bytes.load() >= 0) {
-    return Explain(lane, entry, entry.posted, deadline);
-  } else {
-    entry.lingers = true;
-  }
-  // Entries are free again well before their turn comes.
-  constexpr uint64_t kFree = kRing - comm::kMaxInFlight - 1;
-  return index < kFree ? absl::OkStatus() : EndLingering(lane, index - kFree + 1, deadline);
-}
-
-absl::Status GlooTransport::WaitEntry(Lane& lane, uint64_t index, Deadline deadline) {
-  Entry& entry = lane.entries[index % kRing];
-  absl::Status cause = CauseOfCancel();
-  if (!cause.ok()) return cause;
-  if (!entry.posted.ok() || entry.peers_bytes.load() >= 0) return Explain(lane, entry, entry.posted, deadline);
-  const absl::StatusOr<bool> ended = WaitForGloo(lane, entry, TimeLeft(deadline));
-  if (!ended.ok()) return Explain(lane, entry, ended.status(), deadline);
-  return *ended ? absl::OkStatus() : WaitAfterFailure(lane, index, deadline);
-}
-
-// True: it has ended; false: it was woken up.
-absl::StatusOr<bool> GlooTransport::WaitForGloo(Lane& lane, Entry& entry, std::chrono::milliseconds timeout) {
-  bool ended = false;
-  ZS_RETURN_IF_ERROR(CallGloo([&] {
-    ended = lane.direction == Direction::kSend ? entry.buffer->waitSend(timeout) : entry.buffer->waitRecv(timeout);
-  }));
-  return ended;
-}
-
-// A wait was woken up: by Cancel, by lengths that differ, or because some rank failed. In that last case what the peer sent before
-// may still be on its way, slower than the news.
-absl::Status GlooTransport::WaitAfterFailure(Lane& lane, uint64_t index, Deadline deadline) {
-  Entry& entry = lane.entries[index % kRing];
-  GlooPair& pair = context_->pair(lane.peer);
-  const Deadline end = std::min(deadline, std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(kAftermath));
-  for (bool last = false; !last;) {
-    last = !CauseOfCancel().ok() || entry.peers_bytes.load() >= 0 || !pair.connected() || std::chrono::steady_clock::now() >= end;
-    if (pair.ended(static_cast<int>(lane.channel), lane.direction) > index) {
-      // Takes the end that Gloo keeps for the buffer, past what wakes it.
-      absl::StatusOr<bool> ended = false;
-      while (ended.ok() && !*ended) ended = WaitForGloo(lane, entry, TimeLeft(deadline));
-      return ended.status();
-    }
-    if (!last) absl::SleepFor(absl::Microseconds(200));
-  }
-  return Explain(lane, entry, absl::OkStatus(), deadline);
-}
-
-// Sees to it that no eager send before number `before` lingers.
-absl::Status GlooTransport::EndLingering(Lane& lane, uint64_t before, Deadline deadline) {
-  for (; lane.lingering_from < before; ++lane.lingering_from) {
-    Entry& entry = lane.entries[lane.lingering_from % kRing];
-    if (!entry.lingers) continue;
-    entry.lingers = false;
-    ZS_RETURN_IF_ERROR(WaitEntry(lane, lane.lingering_from, deadline));
-  }
-  return absl::OkStatus();
-}
-
-// What a transfer that has not ended well is to be called, given what Gloo `said`.
-absl::Status GlooTransport::Explain(const Lane& lane, const Entry& entry, const absl::Status& said, Deadline deadline) {
-  absl::Status cause = CauseOfCancel();
-  if (!cause.ok()) return cause;
-  const bool sends = lane.direction == Direction::kSend;
-  const int64_t peers_bytes = entry.peers_bytes.load();
-  if (peers_bytes >= 0) {
-    return absl::FailedPreconditionError(absl::StrCat("rank ", lane.peer, sends ? " receives " : " sends ", peers_bytes,
-                                                      " bytes where rank ", options_.rank, sends ? " sends " : " receives ",
-                                                      entry.bytes));
-  }
-  const bool late = std::chrono::steady_clock::now() >= deadline;
-  absl::Status why = FirstFailure();
-  if (why.ok()) why = lines_->WhyFailed(lane.peer, late ? absl::ZeroDuration() : kLastWord);
-  if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
-  const std::string transfer = absl::StrCat(entry.bytes, sends ? " bytes from rank " : " bytes for rank ", options_.rank);
-  if (late) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("rank ", lane.peer, sends ? " has not taken " : " has not sent ", transfer, " in time"));
-  }
-  cause = CauseOfCancel();
-  if (!cause.ok()) return cause;
-  const bool left = lines_->state(lane.peer) == PeerLines::State::kLeft;
-  return absl::UnavailableError(absl::StrCat("rank ", lane.peer, left ? " has left, and" : " is gone, and",
-                                             sends ? " did not take " : " did not send ", transfer, "; ", said.message()));
 }
 
 absl::Status GlooTransport::CauseOfCancel() const {

@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "gloo/transport/unbound_buffer.h"
 #include "zeroshard/backends/gloo/gloo_pair.h"
 #include "zeroshard/backends/gloo/peer_connections.h"
@@ -53,9 +54,14 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
  private:
   // Transfers that may be under way on one lane, with sends that linger.
   static constexpr uint64_t kRing = 32;
+  // Ids of transfers hold the lane's number above the transfer's; never 0.
+  static constexpr int kIndexBits = 40;
+  // How long, once a rank has failed, what others sent before may take to come, and what this rank sent to be taken.
+  static constexpr absl::Duration kAftermath = absl::Milliseconds(100);
 
   struct Entry {
-    std::unique_ptr<::gloo::transport::UnboundBuffer> buffer;  // over all of memory: see "Note: one buffer for all addresses"
+    std::unique_ptr<::gloo::transport::UnboundBuffer>
+        buffer;  // over all of memory: see "Note: one buffer for all addresses"
     int64_t bytes = 0;
     absl::Status posted;                   // what Gloo said when it was posted
     bool lingers = false;                  // an eager send that was waited for, and that Gloo still has
@@ -75,7 +81,8 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
 
   GlooTransport(const ConnectOptions& options, std::string store_prefix)
       : options_(options), store_prefix_(std::move(store_prefix)) {}
-  static absl::StatusOr<std::unique_ptr<GlooTransport>> ConnectUnder(const ConnectOptions& options, std::string store_prefix);
+  static absl::StatusOr<std::unique_ptr<GlooTransport>> ConnectUnder(const ConnectOptions& options,
+                                                                     std::string store_prefix);
   absl::Status Open();
   absl::Status MakeLanes();
 

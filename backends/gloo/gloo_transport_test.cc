@@ -35,8 +35,8 @@ void OnRanks(int world_size, const Body& body) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.emplace_back([&, rank] {
-      auto transport = GlooTransport::Connect(
-          {.store = &store, .rank = rank, .world_size = world_size, .timeout = absl::Seconds(20)});
+      auto transport =
+          GlooTransport::Connect({.store = &store, .rank = rank, .world_size = world_size, .timeout = absl::Seconds(20)});
       ASSERT_TRUE(transport.ok()) << transport.status();
       body(**transport);
     });
@@ -105,7 +105,8 @@ TEST(GlooTransport, LongSendsWaitForShortOnesThatLinger) {
         std::fill(memory.begin(), memory.end(), '\xff');  // the caller's again
       } else {
         if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        ASSERT_EQ(transport.Wait(transport.Receive(0, Channel::kData, memory.data(), length_of(i)), Soon()), absl::OkStatus());
+        ASSERT_EQ(transport.Wait(transport.Receive(0, Channel::kData, memory.data(), length_of(i)), Soon()),
+                  absl::OkStatus());
         EXPECT_EQ(memory[0], static_cast<char>(i));
         EXPECT_EQ(memory[static_cast<size_t>(length_of(i)) - 1], static_cast<char>(i));
       }
@@ -172,8 +173,7 @@ TEST(GlooTransport, DeadlineNamesThePeerAndTheBytes) {
     }
     char byte;
     const auto start = std::chrono::steady_clock::now();
-    const absl::Status status =
-        transport.Wait(transport.Receive(1, Channel::kData, &byte, 1), In(absl::Milliseconds(100)));
+    const absl::Status status = transport.Wait(transport.Receive(1, Channel::kData, &byte, 1), In(absl::Milliseconds(100)));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(350));
     EXPECT_EQ(status, absl::DeadlineExceededError("rank 1 has not sent 1 bytes for rank 0 in time"));
   });

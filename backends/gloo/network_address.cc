@@ -27,8 +27,9 @@ constexpr const char* kFarAway[] = {"192.0.2.1", "2001:db8::1"};
 
 std::string TextOf(const sockaddr& address) {
   char text[INET6_ADDRSTRLEN] = {};
-  const void* bytes = address.sa_family == AF_INET ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
-                                                   : &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  const void* bytes = address.sa_family == AF_INET
+                          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
+                          : &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
   return inet_ntop(address.sa_family, bytes, text, sizeof(text)) == nullptr ? "" : text;
 }
 
@@ -67,7 +68,8 @@ absl::StatusOr<NetworkAddress> Wanted(Addresses here, const std::string& wanted)
     return absl::InvalidArgumentError(
         absl::StrCat("interface ", wanted, ": this host does not have that address; ", Candidates(here)));
   }
-  if (const NetworkAddress* found = First(here, [&](const NetworkAddress& a) { return a.interface == wanted; })) return *found;
+  if (const NetworkAddress* found = First(here, [&](const NetworkAddress& a) { return a.interface == wanted; }))
+    return *found;
   if (const NetworkAddress* found = First(here, [&](const NetworkAddress& a) { return a.interface.starts_with(wanted); })) {
     return *found;
   }
@@ -80,8 +82,9 @@ absl::StatusOr<std::vector<NetworkAddress>> Without(Addresses here, const std::s
   const std::vector<std::string> excluded = absl::StrSplit(wanted.substr(1), ',', absl::SkipEmpty());
   std::vector<NetworkAddress> left;
   for (const NetworkAddress& a : here) {
-    const bool out = std::any_of(excluded.begin(), excluded.end(),
-                                 [&](const std::string& prefix) { return a.interface.starts_with(prefix) || a.text == prefix; });
+    const bool out = std::any_of(excluded.begin(), excluded.end(), [&](const std::string& prefix) {
+      return a.interface.starts_with(prefix) || a.text == prefix;
+    });
     if (!out) left.push_back(a);
   }
   if (!left.empty()) return left;
@@ -138,7 +141,8 @@ std::string AddressTowards(const std::string& host) {
     sockaddr_storage own = {};
     socklen_t length = sizeof(own);
     // Connecting a datagram socket only looks the route up.
-    if (connect(probe, a->ai_addr, a->ai_addrlen) == 0 && getsockname(probe, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+    if (connect(probe, a->ai_addr, a->ai_addrlen) == 0 &&
+        getsockname(probe, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
       text = TextOf(reinterpret_cast<sockaddr&>(own));
     }
     close(probe);

@@ -24,13 +24,13 @@ namespace zeroshard::backends {
 struct NetworkAddress {
   std::string interface = {};  // "eth0"
   std::string text = {};       // "10.0.0.3", "fd00::3"
-  int family = AF_INET;   // or AF_INET6
+  int family = AF_INET;        // or AF_INET6
   bool loopback = false;
 };
 
 struct AddressNeed {
-  bool single_host = false;     // all ranks are here
-  std::string master_address = {};   // MASTER_ADDR, may be empty
+  bool single_host = false;         // all ranks are here
+  std::string master_address = {};  // MASTER_ADDR, may be empty
 };
 
 // The addresses of the interfaces that are up, in the system's order.

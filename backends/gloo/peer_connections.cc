@@ -4,24 +4,19 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "glog/logging.h"
+#include "zeroshard/backends/gloo/endpoint.h"
 #include "zeroshard/backends/gloo/greeting.h"
 #include "zeroshard/backends/gloo/network_address.h"
 #include "zeroshard/device/status_macros.h"
@@ -35,43 +30,6 @@ constexpr size_t kMostVisitors = 64;
 
 std::string HostKey(int rank) { return absl::StrCat("host/", rank); }
 std::string AddressKey(int rank) { return absl::StrCat("address/", rank); }
-
-// The same for processes that reach each other over loopback: one boot of one machine, one network namespace.
-std::string HostIdentity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  char space[64] = {};
-  const ssize_t length = readlink("/proc/self/ns/net", space, sizeof(space) - 1);
-  return absl::StrCat(boot, " ", length > 0 ? space : "?");
-}
-
-std::string RandomToken() {
-  unsigned char bytes[kTokenBytes / 2] = {};
-  if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) LOG(WARNING) << "no random bytes";
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
-}
-
-// Where a rank listens, as the store has it: "10.0.0.3 41234 TOKEN".
-struct Endpoint {
-  std::string address;
-  int port = 0;
-  std::string token;
-};
-
-absl::StatusOr<Endpoint> ParseEndpoint(int rank, const std::string& text) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ' ');
-  Endpoint endpoint;
-  sockaddr_storage unused;
-  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &endpoint.port) || endpoint.port < 1 || endpoint.port > 65535 ||
-      parts[2].size() != kTokenBytes || MakeSocketAddress(parts[0], endpoint.port, unused) == 0) {
-    return absl::UnavailableError(absl::StrCat("rank ", rank, " has published no address but \"",
-                                               absl::CHexEscape(text.substr(0, 80)), "\""));
-  }
-  endpoint.address = parts[0];
-  endpoint.token = parts[2];
-  return endpoint;
-}
 
 void TuneSocket(int socket) {
   const int on = 1;
@@ -105,9 +63,7 @@ class Connector {
 
  private:
   absl::Duration Left() const { return std::max(end_ - absl::Now(), absl::ZeroDuration()); }
-  int LeftMs(absl::Duration most) const {
-    return static_cast<int>(absl::ToInt64Milliseconds(std::min(Left(), most))) + 1;
-  }
+  int LeftMs(absl::Duration most) const { return static_cast<int>(absl::ToInt64Milliseconds(std::min(Left(), most))) + 1; }
 
   absl::StatusOr<bool> MeetHosts();
   absl::Status Listen(bool single_host);
@@ -165,12 +121,13 @@ absl::Status Connector::Listen(bool single_host) {
   listener_ = Socket(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener_ || bind(listener_.get(), bare, length) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
       getsockname(listener_.get(), bare, &length) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("rank ", options_.rank, " cannot listen on ", address_.interface, " ", address_.text, ": ", strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("rank ", options_.rank, " cannot listen on ", address_.interface, " ",
+                                               address_.text, ": ", strerror(errno)));
   }
   const int port = ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(address).sin_port
                                                       : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
-  return options_.store->Set(AddressKey(options_.rank), absl::StrCat(address_.text, " ", port, " ", token_));
+  return options_.store->Set(AddressKey(options_.rank),
+                             FormatEndpoint({.address = address_.text, .port = port, .token = token_}));
 }
 
 absl::Status Connector::ConnectTo(int peer, ConnectionKind kind) {
@@ -186,11 +143,10 @@ absl::Status Connector::ConnectTo(int peer, ConnectionKind kind) {
     const absl::Status status = TryConnect(peer, kind, endpoint);
     if (status.ok()) return status;
     if (Left() <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat("connecting: rank ", options_.rank, " (from ", address_.interface, " ",
-                                                      address_.text, ") did not reach rank ", peer, " at ", endpoint.address,
-                                                      " port ", endpoint.port, " within ",
-                                                      absl::FormatDuration(options_.timeout), ": ",
-                                                      std::string(status.message())));
+      return absl::DeadlineExceededError(
+          absl::StrCat("connecting: rank ", options_.rank, " (from ", address_.interface, " ", address_.text,
+                       ") did not reach rank ", peer, " at ", endpoint.address, " port ", endpoint.port, " within ",
+                       absl::FormatDuration(options_.timeout), ": ", std::string(status.message())));
     }
     absl::SleepFor(std::min(Left(), absl::Milliseconds(20)));
   }
@@ -230,7 +186,8 @@ absl::Status Connector::Exchange(int socket, int peer, ConnectionKind kind, cons
   Greeting theirs = {};
   for (size_t have = 0; have < sizeof(theirs);) {
     pollfd poll_entry = {.fd = socket, .events = POLLIN, .revents = 0};
-    if (poll(&poll_entry, 1, LeftMs(absl::InfiniteDuration())) == 0) return absl::UnavailableError("connected, but not greeted");
+    if (poll(&poll_entry, 1, LeftMs(absl::InfiniteDuration())) == 0)
+      return absl::UnavailableError("connected, but not greeted");
     const ssize_t got = recv(socket, reinterpret_cast<char*>(&theirs) + have, sizeof(theirs) - have, MSG_DONTWAIT);
     if (got > 0) have += static_cast<size_t>(got);
     if (got == 0) return absl::UnavailableError("the connection was closed");
@@ -287,9 +244,10 @@ absl::Status Connector::AcceptHigherRanks() {
   std::vector<Visitor> visitors;
   for (std::vector<int> missing = Unconnected(); !missing.empty(); missing = Unconnected()) {
     if (Left() <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          "connecting: ", missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " did not connect to rank ",
-          options_.rank, " at ", address_.interface, " ", address_.text, " within ", absl::FormatDuration(options_.timeout)));
+      return absl::DeadlineExceededError(absl::StrCat("connecting: ", missing.size() == 1 ? "rank " : "ranks ",
+                                                      absl::StrJoin(missing, ", "), " did not connect to rank ",
+                                                      options_.rank, " at ", address_.interface, " ", address_.text,
+                                                      " within ", absl::FormatDuration(options_.timeout)));
     }
     std::vector<pollfd> entries = {{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
     for (const Visitor& visitor : visitors) entries.push_back({.fd = visitor.socket.get(), .events = POLLIN, .revents = 0});

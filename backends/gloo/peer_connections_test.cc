@@ -140,7 +140,8 @@ TEST(ConnectPeers, TurnsStrangersAwayHoweverTheyBehave) {
   int port = 0;
   ASSERT_TRUE(absl::SimpleAtoi(parts[1], &port));
   std::vector<int> strangers;
-  const std::string words[] = {"", "G", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", std::string(4096, '\0'), std::string(4096, '\xff')};
+  const std::string words[] = {"", "G", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", std::string(4096, '\0'),
+                               std::string(4096, '\xff')};
   for (const std::string& said : words) {
     strangers.push_back(ConnectTo(parts[0], port));
     EXPECT_EQ(send(strangers.back(), said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));

@@ -93,8 +93,8 @@ void PeerLines::Listen() {
 
 bool PeerLines::Hear(int rank) {
   Peer& peer = peers_[static_cast<size_t>(rank)];
-  const ssize_t got = recv(peer.line.get(), reinterpret_cast<char*>(&peer.message) + peer.have,
-                           sizeof(Message) - peer.have, MSG_DONTWAIT);
+  const ssize_t got =
+      recv(peer.line.get(), reinterpret_cast<char*>(&peer.message) + peer.have, sizeof(Message) - peer.have, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got <= 0) {
     Conclude(rank, State::kFailed,

@@ -64,9 +64,8 @@ class Theirs {
     gloo::rendezvous::FileStore store(folder);
     context_->connectFullMesh(store, device);
     const auto part = static_cast<int>(elements / kRanks);
-    algorithm_ = std::make_unique<gloo::ReduceScatterHalvingDoubling<float>>(context_, std::vector<float*>{data_.data()},
-                                                                             static_cast<int>(elements),
-                                                                             std::vector<int>(kRanks, part));
+    algorithm_ = std::make_unique<gloo::ReduceScatterHalvingDoubling<float>>(
+        context_, std::vector<float*>{data_.data()}, static_cast<int>(elements), std::vector<int>(kRanks, part));
   }
   float* Fill(float value) {
     std::fill(data_.begin(), data_.end(), value);
@@ -156,13 +155,14 @@ void RunRank(int rank, const std::string& folder, int64_t elements, int rounds) 
     ratios.push_back(zeroshard.wall_ms.back() / gloo.wall_ms.back());
   }
   if (rank != 0) return;
-  printf("{\"op\": \"reduce_scatter\", \"ranks\": %d, \"bytes\": %lld, \"rounds\": %d, \"gloo_ms_median\": %.3f, "
-         "\"ours_ms_median\": %.3f, \"ratio_median\": %.3f, \"gloo_ms_min\": %.3f, \"ours_ms_min\": %.3f, "
-         "\"gloo_processor_ms_median\": %.3f, \"ours_processor_ms_median\": %.3f, \"verified\": %s}\n",
-         kRanks, static_cast<long long>(elements * 4), rounds, Median(gloo.wall_ms), Median(zeroshard.wall_ms), Median(ratios),
-         *std::min_element(gloo.wall_ms.begin(), gloo.wall_ms.end()),
-         *std::min_element(zeroshard.wall_ms.begin(), zeroshard.wall_ms.end()), Median(gloo.processor_ms),
-         Median(zeroshard.processor_ms), verified ? "true" : "false");
+  printf(
+      "{\"op\": \"reduce_scatter\", \"ranks\": %d, \"bytes\": %lld, \"rounds\": %d, \"gloo_ms_median\": %.3f, "
+      "\"ours_ms_median\": %.3f, \"ratio_median\": %.3f, \"gloo_ms_min\": %.3f, \"ours_ms_min\": %.3f, "
+      "\"gloo_processor_ms_median\": %.3f, \"ours_processor_ms_median\": %.3f, \"verified\": %s}\n",
+      kRanks, static_cast<long long>(elements * 4), rounds, Median(gloo.wall_ms), Median(zeroshard.wall_ms), Median(ratios),
+      *std::min_element(gloo.wall_ms.begin(), gloo.wall_ms.end()),
+      *std::min_element(zeroshard.wall_ms.begin(), zeroshard.wall_ms.end()), Median(gloo.processor_ms),
+      Median(zeroshard.processor_ms), verified ? "true" : "false");
 }
 
 }  // namespace

@@ -90,8 +90,8 @@ class GlooProcesses : public ::testing::Test {
 
   absl::Status RunRank(int rank, int world_size, absl::Duration timeout, const Body& body) {
     const std::unique_ptr<device::Device> device = device::MakeCpuDevice();
-    auto store =
-        comm::OpenStore("file:" + folder_, {.rank = rank, .world_size = world_size, .timeout = std::max(timeout, absl::Seconds(5))});
+    auto store = comm::OpenStore("file:" + folder_,
+                                 {.rank = rank, .world_size = world_size, .timeout = std::max(timeout, absl::Seconds(5))});
     if (!store.ok()) return store.status();
     comm::BackendOptions options;
     options.device = device.get();
@@ -144,11 +144,21 @@ absl::Status RunForEver(Communicator& communicator, Report& report) {
     const Array mine = all.Slice(communicator.rank() * count, count);
     comm::Work work;
     switch (random() % 5) {
-      case 0: work = communicator.AllReduce(mine, mine, ReduceOp::kMax); break;
-      case 1: work = communicator.ReduceScatter(whole, mine, ReduceOp::kMax); break;
-      case 2: work = communicator.AllGather(mine, whole); break;
-      case 3: work = communicator.Broadcast(mine, mine, static_cast<int>(count % n)); break;
-      default: work = communicator.Barrier(); break;
+      case 0:
+        work = communicator.AllReduce(mine, mine, ReduceOp::kMax);
+        break;
+      case 1:
+        work = communicator.ReduceScatter(whole, mine, ReduceOp::kMax);
+        break;
+      case 2:
+        work = communicator.AllGather(mine, whole);
+        break;
+      case 3:
+        work = communicator.Broadcast(mine, mine, static_cast<int>(count % n));
+        break;
+      default:
+        work = communicator.Barrier();
+        break;
     }
     const absl::Status status = work.Wait();
     if (!status.ok()) {
@@ -173,7 +183,8 @@ TEST_P(Killed, EverySurvivorNamesTheRankWithinASecond) {
   ASSERT_EQ(kill(processes_[static_cast<size_t>(victim)], SIGKILL), 0);
   for (int rank = 0; rank < world_size; ++rank) {
     if (rank == victim) continue;
-    ASSERT_TRUE(Ended(rank, killed_ms + 8000)) << "rank " << rank << " hangs after " << report(rank).operations << " operations";
+    ASSERT_TRUE(Ended(rank, killed_ms + 8000))
+        << "rank " << rank << " hangs after " << report(rank).operations << " operations";
     EXPECT_LT(report(rank).noticed_ms - killed_ms, 1000);
     EXPECT_EQ(report(rank).code, absl::StatusCode::kUnavailable) << report(rank).message;
     EXPECT_THAT(std::string(report(rank).message), HasSubstr(absl::StrCat("rank ", victim, " is gone")));
