@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/agreement.h"
 #include "zeroshard/zero/engine_parts.h"
 #include "zeroshard/zero/formulas.h"
 
 namespace zeroshard::zero {
-
 namespace {
 
 absl::Status CheckGroups(const std::vector<model::UnitSpec>& units, const EngineOptions& options) {
@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
   Parts& p = *engine->parts_;
   device::Device& device = communicator.device();
   p.compute = device.MakeStream(device::StreamKind::kCompute);
+  ZS_RETURN_IF_ERROR(CheckAgreement(communicator, p.layout, p.options, *p.compute));
   Predict(device.ledger(), PredictMemory(p.layout, p.options, communicator.rank()));
   ZS_ASSIGN_OR_RETURN(p.parameters, ParameterStore::Create(communicator, p.layout, p.options, *p.compute));
   ZS_ASSIGN_OR_RETURN(p.gradients, GradientStore::Create(communicator, p.layout, p.options, *p.compute));

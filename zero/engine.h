@@ -65,7 +65,8 @@ class Engine {
  public:
   // Collective. Allocates everything, and predicts it in the device's ledger. Parameters begin as zeros: write them by
   // WriteParameter. `communicator` outlives the engine.
-  // Errors: kInvalidArgument, naming the option or parameter; kResourceExhausted.
+  // Errors: kInvalidArgument, naming the option or parameter; kFailedPrecondition, naming a rank that was given others;
+  // kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(comm::Communicator& communicator, std::vector<model::UnitSpec> units,
                                                         const EngineOptions& options);
   ~Engine();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/testing/expect_reference.h"
@@ -159,6 +160,21 @@ TEST(Engine, RefusesOptionsUnitsAndNamesByValue) {
                "adamw keeps no momentum_buffer");
     ExpectSays((*engine)->Result().status(), absl::StatusCode::kFailedPrecondition, "no step");
   });
+}
+
+TEST(Engine, RanksThatWereGivenDifferentThingsAreToldBeforeTheFirstStep) {
+  for (bool other_options : {true, false}) {
+    RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
+      EngineOptions options = Options(2);
+      std::vector<UnitSpec> units = EqualUnits(2, 100);
+      const int rank = communicator.rank();
+      if (rank == 1 && other_options) options.clip = 3;
+      if (rank == 1 && !other_options) units[1].parameters[0].name = "weight";
+      const std::string part =
+          absl::StrCat("rank ", rank == 1 ? 0 : 1, other_options ? " was given other options" : " was given another model");
+      ExpectSays(Engine::Create(communicator, units, options).status(), absl::StatusCode::kFailedPrecondition, part);
+    });
+  }
 }
 
 TEST(Engine, WritesAndReadsEveryTensorByName) {

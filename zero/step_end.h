@@ -24,6 +24,7 @@
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/device/buffer.h"
 #include "zeroshard/device/device.h"
+#include "zeroshard/device/step_scalars.h"
 #include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/gradient_store.h"
