@@ -37,9 +37,9 @@ constexpr char kPurpose[] =
 void Worsen(double& worst, double error) { worst = std::isnan(error) || error > worst ? error : worst; }
 
 // The stored parameters, in unit order.
-std::vector<model::ParameterSpec> Parameters(const trainer::TrainingRun& run) {
+std::vector<model::ParameterSpec> Parameters(const std::vector<model::UnitSpec>& units) {
   std::vector<model::ParameterSpec> parameters;
-  for (const model::UnitSpec& unit : run.units()) {
+  for (const model::UnitSpec& unit : units) {
     for (const model::ParameterSpec& parameter : unit.parameters) {
       if (parameter.tied_to.empty()) parameters.push_back(parameter);
     }
@@ -47,18 +47,18 @@ std::vector<model::ParameterSpec> Parameters(const trainer::TrainingRun& run) {
   return parameters;
 }
 
-absl::Status WriteFirstWeights(const GoldenFolder& folder, trainer::TrainingRun& run) {
-  for (const model::ParameterSpec& parameter : Parameters(run)) {
+absl::Status WriteFirstWeights(const GoldenFolder& folder, zero::Engine& engine, const std::vector<model::UnitSpec>& units) {
+  for (const model::ParameterSpec& parameter : Parameters(units)) {
     std::vector<float> values(static_cast<size_t>(model::Elements(parameter)));
     ZS_RETURN_IF_ERROR(model::ReadHuggingFace(folder.first(), parameter, values));
-    ZS_RETURN_IF_ERROR(run.engine().WriteParameter(parameter.name, values));
+    ZS_RETURN_IF_ERROR(engine.WriteParameter(parameter.name, values));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<double> CompareLastWeights(const GoldenFolder& folder, trainer::TrainingRun& run) {
   double worst = 0;
-  for (const model::ParameterSpec& parameter : Parameters(run)) {
+  for (const model::ParameterSpec& parameter : Parameters(run.units())) {
     std::vector<float> values(static_cast<size_t>(model::Elements(parameter)));
     std::vector<float> expected(values.size());
     ZS_RETURN_IF_ERROR(run.engine().ReadParameter(parameter.name, values));
@@ -72,8 +72,11 @@ absl::StatusOr<double> CompareLastWeights(const GoldenFolder& folder, trainer::T
 
 absl::StatusOr<int> RunRank(comm::Communicator& communicator, const GoldenFolder& folder,
                             const trainer::RunOptions& options) {
-  ZS_ASSIGN_OR_RETURN(const std::unique_ptr<trainer::TrainingRun> run, trainer::TrainingRun::Create(communicator, options));
-  ZS_RETURN_IF_ERROR(WriteFirstWeights(folder, *run));
+  const auto first_weights = [&folder](zero::Engine& engine, const std::vector<model::UnitSpec>& units) {
+    return WriteFirstWeights(folder, engine, units);
+  };
+  ZS_ASSIGN_OR_RETURN(const std::unique_ptr<trainer::TrainingRun> run,
+                      trainer::TrainingRun::Create(communicator, options, first_weights));
   double loss_error = 0, norm_error = 0;
   for (const GoldenStep& expected : folder.steps()) {
     ZS_ASSIGN_OR_RETURN(const trainer::StepReport step, run->Step(InterruptRequested()));

@@ -32,6 +32,10 @@ absl::StatusOr<int> TrainRank(comm::Communicator& communicator, const trainer::T
     if (communicator.rank() == 0) Note(absl::StrCat("interrupted after ", outcome.steps, " of ", options.steps, " steps"));
     return InterruptExitCode();
   }
+  if (outcome.files.ok() && !std::cout.good()) {
+    Note("error: cannot write the results to the standard output; the run itself went to its end");
+    return kExitFile;
+  }
   if (outcome.files.ok()) return kExitDone;
   Note(absl::StrCat("error: ", outcome.files.message(), "; the run itself went to its end"));
   return kExitFile;

@@ -1,7 +1,7 @@
 // Gives every parameter of a run its first value, drawn from a seed.
 //
 // Example:
-//   ZS_RETURN_IF_ERROR(InitializeWeights(run->engine(), run->units(), layers, /*seed=*/1337, rank));
+//   ZS_RETURN_IF_ERROR(InitializeWeights(*engine, units, layers, /*seed=*/1337, rank));
 #pragma once
 
 #include <cstdint>

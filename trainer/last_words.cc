@@ -12,6 +12,7 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/trainer/data/tokenizer.h"
 #include "zeroshard/trainer/memory_table.h"
+#include "zeroshard/trainer/printable.h"
 #include "zeroshard/trainer/rank_report.h"
 #include "zeroshard/trainer/sampler.h"
 #include "zeroshard/trainer/summary.h"
@@ -35,7 +36,7 @@ absl::StatusOr<std::string> SampleText(TrainingRun& run, const TrainOptions& opt
   }
   if (prompt.empty()) prompt.push_back(0);
   ZS_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, SampleTokens(run, sample, std::move(prompt)));
-  return tokenizer == nullptr ? absl::StrJoin(tokens, " ") : tokenizer->Decode(tokens);
+  return tokenizer == nullptr ? absl::StrJoin(tokens, " ") : Printable(tokenizer->Decode(tokens));
 }
 
 RunSummary Summarize(TrainingRun& run, const TrainOptions& options, const StepWatch& watch, const FirstAndLastLoss& losses,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/our_thread.h"
@@ -50,9 +51,11 @@ absl::Status Training::Prepare() {
   ZS_ASSIGN_OR_RETURN(const double peak, MeasureProductPeak(communicator_.device()));
   ZS_RETURN_IF_ERROR(CheckAgreement(communicator_, Fingerprint(options_)));
   ZS_ASSIGN_OR_RETURN(options_.run.seed, AgreeOnSeed(communicator_, options_.run.seed));
-  ZS_ASSIGN_OR_RETURN(run_, TrainingRun::Create(communicator_, options_.run));
-  ZS_RETURN_IF_ERROR(
-      InitializeWeights(run_->engine(), run_->units(), options_.run.model.layers, options_.run.seed, communicator_.rank()));
+  const RunOptions& run = options_.run;
+  const auto first_weights = [&](zero::Engine& engine, const std::vector<model::UnitSpec>& units) {
+    return InitializeWeights(engine, units, run.model.layers, run.seed, communicator_.rank());
+  };
+  ZS_ASSIGN_OR_RETURN(run_, TrainingRun::Create(communicator_, run, first_weights));
   if (communicator_.rank() == 0) {
     progress_.emplace(ProgressOptions{.style = options_.progress,
                                       .relayed = options_.relayed,

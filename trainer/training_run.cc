@@ -37,13 +37,16 @@ TrainingRun::TrainingRun(comm::Communicator& communicator, RunOptions options)
 
 TrainingRun::~TrainingRun() = default;
 
-absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communicator& communicator, RunOptions options) {
+absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communicator& communicator, RunOptions options,
+                                                                 FirstWeights first_weights) {
   std::unique_ptr<TrainingRun> run(new TrainingRun(communicator, std::move(options)));
-  ZS_RETURN_IF_ERROR(run->Prepare());
+  ZS_RETURN_IF_ERROR(run->MakeEngine());
+  ZS_RETURN_IF_ERROR(first_weights(*run->engine_, run->units_));
+  ZS_RETURN_IF_ERROR(run->MakeModelAndData());
   return run;
 }
 
-absl::Status TrainingRun::Prepare() {
+absl::Status TrainingRun::MakeEngine() {
   shape_ = {.rows = options_.rows,
             .context = options_.model.context,
             .accumulation = options_.engine.accumulation,
@@ -55,14 +58,18 @@ absl::Status TrainingRun::Prepare() {
   options_.engine.gradient_scale = shape_.EngineScale();
   ZS_ASSIGN_OR_RETURN(units_, model::GptUnits(options_.model));
   ZS_ASSIGN_OR_RETURN(engine_, zero::Engine::Create(communicator_, units_, options_.engine));
-  ZS_ASSIGN_OR_RETURN(gpt_, model::Gpt::Create(communicator_.device(), options_.model));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::MakeModelAndData() {
+  device::Device& device = communicator_.device();
+  ZS_ASSIGN_OR_RETURN(gpt_, model::Gpt::Create(device, options_.model));
   ZS_ASSIGN_OR_RETURN(DataSet data, DataSet::Open(options_.data, {shape_.context, options_.seed, options_.order}));
   data_ = std::make_unique<DataSet>(std::move(data));
 
   const auto tokens = static_cast<size_t>(shape_.Rows(communicator_.rank()) * shape_.context);
   inputs_.resize(tokens);
   targets_.resize(tokens);
-  device::Device& device = communicator_.device();
   const int64_t bytes = (shape_.accumulation + 1) * device::SizeOf(DType::kFloat64);
   ZS_ASSIGN_OR_RETURN(mine_, device.Allocate(bytes, device::Use::kData, "losses of this rank"));
   ZS_ASSIGN_OR_RETURN(sums_, device.Allocate(bytes, device::Use::kData, "losses of all ranks"));

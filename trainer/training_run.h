@@ -4,8 +4,10 @@
 // accessors is collective: all ranks make the same calls in the same order.
 //
 // Example:
-//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<TrainingRun> run, TrainingRun::Create(communicator, options));
-//   ZS_RETURN_IF_ERROR(InitializeWeights(run->engine(), run->units(), layers, seed, rank));
+//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<TrainingRun> run,
+//                       TrainingRun::Create(communicator, options, [&](zero::Engine& engine, const auto& units) {
+//                         return InitializeWeights(engine, units, layers, seed, rank);
+//                       }));
 //   for (int64_t step = 0; step < steps; ++step) {
 //     ZS_ASSIGN_OR_RETURN(StepReport report, run->Step(/*stop=*/false));
 //   }
@@ -18,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/communicator.h"
@@ -47,9 +50,14 @@ struct StepReport {
 
 class TrainingRun {
  public:
-  // Collective. Plans and allocates everything. `communicator` outlives the run.
-  // Errors: those of Engine::Create, Gpt::Create, DataSet::Open.
-  static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(comm::Communicator& communicator, RunOptions options);
+  // Writes every parameter's first value. Collective.
+  using FirstWeights = absl::FunctionRef<absl::Status(zero::Engine& engine, const std::vector<model::UnitSpec>& units)>;
+
+  // Collective. Plans and allocates everything; weights are written before there are activations, so that what it takes to make
+  // them adds nothing to the run's peak. `communicator` outlives the run.
+  // Errors: those of Engine::Create, first_weights, Gpt::Create, DataSet::Open.
+  static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(comm::Communicator& communicator, RunOptions options,
+                                                             FirstWeights first_weights);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
@@ -75,7 +83,8 @@ class TrainingRun {
 
  private:
   TrainingRun(comm::Communicator& communicator, RunOptions options);
-  absl::Status Prepare();
+  absl::Status MakeEngine();
+  absl::Status MakeModelAndData();
   absl::Status ReadRows(int64_t micro_batch);
   absl::Status RunMicroBatch(int64_t micro_batch);
   absl::Status ExchangeLosses(bool stop);

@@ -58,7 +58,7 @@ std::string LastLine(const std::string& text) {
 }
 
 ToolProcess::ToolProcess(const std::string& program, const std::vector<std::string>& arguments,
-                         const std::vector<std::string>& environment)
+                         const std::vector<std::string>& environment, ErrorsTo errors_to)
     : output_path_(NewPath(".out")), errors_path_(NewPath(".err")), started_(Clock::now()) {
   std::vector<std::string> all = {program};
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -77,6 +77,11 @@ ToolProcess::ToolProcess(const std::string& program, const std::vector<std::stri
   if (pid_ != 0) return;
   Redirect(output_path_, STDOUT_FILENO);
   Redirect(errors_path_, STDERR_FILENO);
+  int ends[2];
+  if (errors_to == ErrorsTo::kClosedPipe && pipe(ends) == 0) {
+    close(ends[0]);
+    dup2(ends[1], STDERR_FILENO);
+  }
   execve(program.c_str(), argv.data(), envp.data());
   _exit(127);
 }

@@ -25,9 +25,14 @@ struct ToolResult {
 
 class ToolProcess {
  public:
+  enum class ErrorsTo {
+    kFile,
+    kClosedPipe,  // one that nobody reads
+  };
+
   // `program`: relative to the runfiles.
   ToolProcess(const std::string& program, const std::vector<std::string>& arguments,
-              const std::vector<std::string>& environment = {});
+              const std::vector<std::string>& environment = {}, ErrorsTo errors_to = ErrorsTo::kFile);
   ~ToolProcess();
   ToolProcess(const ToolProcess&) = delete;
   ToolProcess& operator=(const ToolProcess&) = delete;

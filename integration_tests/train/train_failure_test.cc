@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -161,6 +162,14 @@ TEST(TrainGoesOn, WhereTheDiskIsFull) {
   EXPECT_EQ(result.code, 5) << result.errors;
   EXPECT_THAT(result.errors, AllOf(HasSubstr("training goes on"), HasSubstr("step 5/5")));
   EXPECT_THAT(LastLine(result.errors), AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
+}
+
+TEST(TrainGoesOn, WhereNobodyReadsItsOutput) {
+  const std::string metrics = ::testing::TempDir() + "/unread.jsonl";
+  ToolProcess train("tools/train", Long({"--metrics=" + metrics, "--steps=200"}), {}, ToolProcess::ErrorsTo::kClosedPipe);
+  EXPECT_EQ(train.Wait().code, 0);
+  const std::string lines = ReadFile(metrics);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 200);
 }
 
 TEST(TrainGoesWrong, AndNamesRankAndTensor) {

@@ -31,7 +31,10 @@ void Handle(void (*handler)(int)) {
 
 }  // namespace
 
-void ExitOnInterrupts() { Handle(Exit); }
+void ExitOnInterrupts() {
+  Handle(Exit);
+  signal(SIGPIPE, SIG_IGN);
+}
 void CatchInterrupts() { Handle(Request); }
 
 const std::atomic<bool>& InterruptRequested() { return requested; }

@@ -11,7 +11,8 @@
 
 namespace zeroshard::tools {
 
-// From now on a SIGINT or SIGTERM ends the process with its code: before there is a run that could look.
+// From now on a SIGINT or SIGTERM ends the process with its code: before there is a run that could look. Output that nobody reads
+// any more does not end it.
 void ExitOnInterrupts();
 // From now on the first one sets InterruptRequested(); the second ends the process.
 void CatchInterrupts();
