@@ -87,7 +87,8 @@ CommBenchCase::CommBenchCase(comm::Communicator& communicator, const CommBenchOp
       stream_(communicator.device().MakeStream(device::StreamKind::kCompute)) {}
 
 absl::StatusOr<std::unique_ptr<CommBenchCase>> CommBenchCase::Create(comm::Communicator& communicator,
-                                                                     const CommBenchOptions& options, OpKind op, int64_t bytes) {
+                                                                     const CommBenchOptions& options, OpKind op,
+                                                                     int64_t bytes) {
   std::unique_ptr<CommBenchCase> bench(new CommBenchCase(communicator, options, op, bytes));
   if (op != OpKind::kBarrier) ZS_RETURN_IF_ERROR(bench->Allocate());
   return bench;

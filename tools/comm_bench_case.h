@@ -21,8 +21,9 @@ namespace zeroshard::tools {
 class CommBenchCase {
  public:
   // Collective. Errors: those of allocating.
-  static absl::StatusOr<std::unique_ptr<CommBenchCase>> Create(comm::Communicator& communicator, const CommBenchOptions& options,
-                                                               comm::OpKind op, int64_t bytes);
+  static absl::StatusOr<std::unique_ptr<CommBenchCase>> Create(comm::Communicator& communicator,
+                                                               const CommBenchOptions& options, comm::OpKind op,
+                                                               int64_t bytes);
 
   // Elements of the whole buffer: bytes rounded up to whole elements, and to whole parts where it has parts.
   int64_t elements() const { return elements_; }
@@ -44,7 +45,7 @@ class CommBenchCase {
   comm::Communicator& communicator_;
   const CommBenchOptions options_;
   const comm::OpKind op_;
-  const int64_t parts_;     // that the buffer is made of: the world size, or 1
+  const int64_t parts_;  // that the buffer is made of: the world size, or 1
   const int64_t elements_;
   std::unique_ptr<device::Stream> stream_;
   device::Buffer in_buffer_;

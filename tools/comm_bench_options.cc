@@ -20,8 +20,10 @@ namespace {
 constexpr char kGroup[] = "MEASURED: collectives and their data";
 
 constexpr char kPurpose[] =
-    "Measures collectives: checks what they give, warms up, and times each call on every rank, the slowest rank's times being\n"
-    "told. us_min, us_median and us_max are over iterations; algbw is bytes by us_median, busbw what that asks of each rank's\n"
+    "Measures collectives: checks what they give, warms up, and times each call on every rank, the slowest rank's times "
+    "being\n"
+    "told. us_min, us_median and us_max are over iterations; algbw is bytes by us_median, busbw what that asks of each "
+    "rank's\n"
     "link: times 2 (N - 1) / N for all_reduce, (N - 1) / N for reduce_scatter and all_gather.";
 
 constexpr int64_t kMostBytes = int64_t{1} << 40;
@@ -36,20 +38,23 @@ const std::vector<std::string>& OpNames() {
 absl::StatusOr<comm::OpKind> ParseOp(const std::string& name) {
   const auto found = std::find(OpNames().begin(), OpNames().end(), name);
   if (found != OpNames().end()) return static_cast<comm::OpKind>(found - OpNames().begin());
-  return absl::InvalidArgumentError(absl::StrCat("--ops names '", name, "', which is none of ", absl::StrJoin(OpNames(), ", "),
-                                                 "; the nearest is ", Nearest(name, OpNames())));
+  return absl::InvalidArgumentError(absl::StrCat("--ops names '", name, "', which is none of ",
+                                                 absl::StrJoin(OpNames(), ", "), "; the nearest is ",
+                                                 Nearest(name, OpNames())));
 }
 
 absl::StatusOr<int64_t> ParseSize(const std::string& text) {
   int64_t bytes = 0;
   if (absl::SimpleAtoi(text, &bytes) && bytes >= 1 && bytes <= kMostBytes) return bytes;
-  return absl::InvalidArgumentError(absl::StrCat("--sizes has '", text, "': a size is a whole number of bytes from 1 to ", kMostBytes));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--sizes has '", text, "': a size is a whole number of bytes from 1 to ", kMostBytes));
 }
 
 // That a file can be written, found out before ranks are started.
 absl::Status CheckWritable(const std::string& path) {
   const int descriptor = open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) return absl::InvalidArgumentError(absl::ErrnoToStatus(errno, absl::StrCat("cannot write --json=", path)).message());
+  if (descriptor < 0)
+    return absl::InvalidArgumentError(absl::ErrnoToStatus(errno, absl::StrCat("cannot write --json=", path)).message());
   close(descriptor);
   return absl::OkStatus();
 }
@@ -64,8 +69,9 @@ CommBenchFlags::CommBenchFlags() : set_("comm_bench", kPurpose) {
              .text = "Of the whole buffer: what all_gather gives, what reduce_scatter takes. Rounded up to whole parts.",
              .example = "--sizes=4096,1048576",
              .unit = "bytes"});
-  set_.Choice("dtype", &dtype_, {"fp32", "fp64", "bf16", "fp16", "int32", "int64", "uint8"},
-              {.group = kGroup, .text = "Of the elements; uint8 is only gathered and broadcast.", .example = "--dtype=bf16"});
+  set_.Choice(
+      "dtype", &dtype_, {"fp32", "fp64", "bf16", "fp16", "int32", "int64", "uint8"},
+      {.group = kGroup, .text = "Of the elements; uint8 is only gathered and broadcast.", .example = "--dtype=bf16"});
   set_.Choice("memory", &memory_, {"registered", "heap"},
               {.group = kGroup,
                .text = "registered: as the backend likes it best, shared between ranks where it can be. heap: plain memory.",
@@ -102,7 +108,8 @@ absl::StatusOr<CommBenchOptions> CommBenchFlags::Options() const {
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(ops_, ','))) {
     ZS_ASSIGN_OR_RETURN(const comm::OpKind op, ParseOp(name));
     if (comm::IsReduction(op) && options.dtype == device::DType::kUint8) {
-      return absl::InvalidArgumentError(absl::StrCat("--ops=", name, " of --dtype=uint8: uint8 is only gathered and broadcast"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--ops=", name, " of --dtype=uint8: uint8 is only gathered and broadcast"));
     }
     options.ops.push_back(op);
   }

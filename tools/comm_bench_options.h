@@ -23,10 +23,10 @@ struct CommBenchOptions {
   std::vector<comm::OpKind> ops;
   std::vector<int64_t> sizes;  // bytes of the whole buffer: what all-gather gives, what reduce-scatter takes
   device::DType dtype = device::DType::kFloat32;
-  bool registered = true;      // memory of Communicator::Allocate, not the device's
+  bool registered = true;  // memory of Communicator::Allocate, not the device's
   bool in_place = true;
-  int64_t iterations = 0;      // 0: by size
-  std::string json_path;       // "-": the standard output; empty: none
+  int64_t iterations = 0;  // 0: by size
+  std::string json_path;   // "-": the standard output; empty: none
 };
 
 class CommBenchFlags {

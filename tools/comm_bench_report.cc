@@ -34,16 +34,18 @@ std::string CommBenchOpName(comm::OpKind op) {
 
 std::string CommBenchHeading(const CommBenchResult& any) {
   return absl::StrCat(
-      absl::StrFormat("# %s, %d ranks, %s memory, %s; times in microseconds, of the slowest rank; bandwidths in GB/s\n", any.backend,
-                      any.world_size, any.registered ? "registered" : "heap", any.in_place ? "in place" : "not in place"),
-      absl::StrFormat("#%15s %12s %12s %6s %10s %10s %10s %8s %8s %8s\n", "op", "bytes", "elements", "dtype", "min", "median", "max",
-                      "algbw", "busbw", "verified"));
+      absl::StrFormat("# %s, %d ranks, %s memory, %s; times in microseconds, of the slowest rank; bandwidths in GB/s\n",
+                      any.backend, any.world_size, any.registered ? "registered" : "heap",
+                      any.in_place ? "in place" : "not in place"),
+      absl::StrFormat("#%15s %12s %12s %6s %10s %10s %10s %8s %8s %8s\n", "op", "bytes", "elements", "dtype", "min",
+                      "median", "max", "algbw", "busbw", "verified"));
 }
 
 std::string CommBenchRow(const CommBenchResult& result) {
-  return absl::StrFormat("%16s %12d %12d %6s %10.2f %10.2f %10.2f %8.2f %8.2f %8s\n", CommBenchOpName(result.op), result.bytes,
-                         result.elements, std::string(device::Name(result.dtype)), result.us_min, result.us_median, result.us_max,
-                         AlgorithmBandwidth(result), BusBandwidth(result), result.verified ? "yes" : "NO");
+  return absl::StrFormat("%16s %12d %12d %6s %10.2f %10.2f %10.2f %8.2f %8.2f %8s\n", CommBenchOpName(result.op),
+                         result.bytes, result.elements, std::string(device::Name(result.dtype)), result.us_min,
+                         result.us_median, result.us_max, AlgorithmBandwidth(result), BusBandwidth(result),
+                         result.verified ? "yes" : "NO");
 }
 
 std::string CommBenchJson(const CommBenchResult& result) {

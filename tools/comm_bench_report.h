@@ -24,7 +24,7 @@ struct CommBenchResult {
   int64_t bytes = 0;     // as asked for; 0: a barrier
   int64_t elements = 0;  // of the whole buffer, as it was
   int64_t iterations = 0;
-  double us_min = 0;     // of the slowest rank
+  double us_min = 0;  // of the slowest rank
   double us_median = 0;
   double us_max = 0;
   bool verified = false;

@@ -22,7 +22,8 @@ std::string UserStore(const std::string& store) {
 void JobFlags::Register(FlagSet& flags) {
   flags.Text("backend", &backend_,
              {.group = kGroup,
-              .text = "What carries data between ranks: gloo (processes, TCP), in_process (threads of one process).",
+              .text = "What carries data between ranks: gloo (processes, TCP), ucx (processes, shared memory on one host),\n"
+                     "      in_process (threads of one process).",
               .example = "--backend=in_process"});
   flags.Choice("device", &device_, {"cpu"}, {.group = kGroup, .text = "What computes.", .example = "--device=cpu"},
                {"cuda"});
