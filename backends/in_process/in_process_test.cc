@@ -48,6 +48,7 @@ Backend HostileMessages() {
 Backend OnLate(std::string name, device::LateOptions late) {
   Backend backend = InProcess(std::move(name), {});
   backend.make_device = [late] { return device::MakeLateDevice(late); };
+  backend.most_ranks = 3;
   return backend;
 }
 

@@ -29,7 +29,7 @@ struct Case {
   bool in_place = false;
   int root = 0;
   bool wait_at_once = false;
-  bool registered = false;            // memory of Communicator::Allocate: all ranks make their cases in one order
+  bool registered = false;  // memory of Communicator::Allocate: all ranks make their cases in one order
   uint64_t seed = 1;
 };
 

@@ -28,6 +28,7 @@ struct Backend {
   std::string name;
   MakeRanks make_ranks;
   MakeDevice make_device;
+  int most_ranks = 5;  // in the tests of every kind of case: fewer where each takes long
 };
 inline std::ostream& operator<<(std::ostream& out, const Backend& backend) { return out << backend.name; }
 
