@@ -49,8 +49,8 @@ class Reader {
     if (!text.has_value()) return std::optional<int>();
     int value = 0;
     if (!absl::SimpleAtoi(*text, &value) || value < least || value > most) {
-      return absl::InvalidArgumentError(absl::StrCat("environment: ", name, "=", *text, " is not a number from ", least,
-                                                     " to ", most));
+      return absl::InvalidArgumentError(
+          absl::StrCat("environment: ", name, "=", *text, " is not a number from ", least, " to ", most));
     }
     return std::optional<int>(value);
   }
@@ -69,7 +69,8 @@ class Reader {
 };
 
 absl::Status Contradiction(const Reader& reader, const char* a, const char* b, std::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("environment: ", reader.Said(a), " and ", reader.Said(b), ": ", std::string(why)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("environment: ", reader.Said(a), " and ", reader.Said(b), ": ", std::string(why)));
 }
 
 constexpr int kMostRanks = std::numeric_limits<int>::max();
@@ -84,7 +85,8 @@ absl::StatusOr<std::optional<LaunchEnvironment>> ReadPlace(const Reader& reader,
         absl::StrCat("environment: ", reader.Said(rank.has_value() ? family.rank : family.world_size), ", but ",
                      rank.has_value() ? family.world_size : family.rank, " is not set; a launcher sets both, or neither"));
   }
-  if (*rank >= *world) return Contradiction(reader, family.rank, family.world_size, "ranks count from 0 up to the world size");
+  if (*rank >= *world)
+    return Contradiction(reader, family.rank, family.world_size, "ranks count from 0 up to the world size");
   LaunchEnvironment place;
   place.launcher = family.launcher;
   place.rank = *rank;
@@ -100,7 +102,7 @@ absl::StatusOr<std::optional<LaunchEnvironment>> ReadPlace(const Reader& reader,
                            "local ranks count from 0 up to the number of ranks on the host");
     }
   }
-  if (place.local_rank.has_value() && *place.local_rank > *rank && *place.local_rank >= *world) {
+  if (place.local_rank.has_value() && *place.local_rank >= *world) {
     return Contradiction(reader, family.local_rank, family.world_size, "local ranks count from 0 up to the world size");
   }
   return std::optional<LaunchEnvironment>(place);
@@ -126,8 +128,9 @@ absl::Status CheckNesting(const Reader& reader, const LaunchEnvironment& inner, 
   if (!outer.place.has_value() || outer.place->world_size == 1) return absl::OkStatus();
   if (reader.Text("TORCHELASTIC_RUN_ID").has_value()) return absl::OkStatus();
   if (inner.world_size < outer.place->world_size) {
-    return Contradiction(reader, kTorchrunFamily.world_size, outer.family->world_size,
-                         "which is the world size? unset WORLD_SIZE and RANK, or start one rank only from the outer launcher");
+    return Contradiction(
+        reader, kTorchrunFamily.world_size, outer.family->world_size,
+        "which is the world size? unset WORLD_SIZE and RANK, or start one rank only from the outer launcher");
   }
   if (inner.world_size == outer.place->world_size && inner.rank != outer.place->rank) {
     return Contradiction(reader, kTorchrunFamily.rank, outer.family->rank, "which is the rank? unset RANK and WORLD_SIZE");

@@ -116,6 +116,7 @@ TEST(LaunchEnvironment, RefusesWhatIsNoNumberOrOutOfRange) {
   ExpectRefused({{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK=2", "WORLD_SIZE=2");
   ExpectRefused({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "WORLD_SIZE=0");
   ExpectRefused(With(kTorchrun, {{"LOCAL_RANK", "4"}}), "LOCAL_RANK=4", "LOCAL_WORLD_SIZE=4");
+  ExpectRefused({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}}, "LOCAL_RANK=2", "WORLD_SIZE=2");
   ExpectRefused(With(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}}), "LOCAL_WORLD_SIZE=9", "WORLD_SIZE=8");
   ExpectRefused(With(kTorchrun, {{"MASTER_PORT", "65536"}}), "MASTER_PORT=65536");
   ExpectRefused({{"MASTER_PORT", "0"}}, "MASTER_PORT=0");

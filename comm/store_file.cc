@@ -22,7 +22,8 @@ constexpr absl::Duration kLockTimeout = absl::Seconds(20);
 // The folder of all runs for the path that the user gave.
 absl::StatusOr<std::string> RunsFolder(const std::string& path) {
   if (path.empty() || path.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError("file store: an empty path, or one with a zero byte; name a folder that all ranks share");
+    return absl::InvalidArgumentError(
+        "file store: an empty path, or one with a zero byte; name a folder that all ranks share");
   }
   struct stat found;
   if (stat(path.c_str(), &found) == 0) {

@@ -153,8 +153,8 @@ absl::StatusOr<Rendezvous> Join(const std::string& folder, const StoreMember& me
   const std::string run_folder = absl::StrCat(folder, "/", absl::StripPrefix(*answer, kCome));
   ZS_ASSIGN_OR_RETURN(const bool first, CreateOnce(absl::StrCat(run_folder, "/rank.", member.rank)));
   if (!first) {
-    return absl::AlreadyExistsError(absl::StrCat("the file store in ", folder, ": two processes say that they are rank ",
-                                                 member.rank));
+    return absl::AlreadyExistsError(
+        absl::StrCat("the file store in ", folder, ": two processes say that they are rank ", member.rank));
   }
   return Rendezvous{run_folder, FileLock()};
 }

@@ -22,9 +22,7 @@ class PrefixStore final : public Store {
   std::string Key(std::string_view key) const { return prefix_ + std::string(key); }
 
   absl::Status DoSet(std::string_view key, std::string_view value) override { return store_->Set(Key(key), value); }
-  absl::StatusOr<std::optional<std::string>> DoTryGet(std::string_view key) override {
-    return store_->TryGet(Key(key));
-  }
+  absl::StatusOr<std::optional<std::string>> DoTryGet(std::string_view key) override { return store_->TryGet(Key(key)); }
   absl::StatusOr<int64_t> DoAdd(std::string_view key, int64_t delta) override { return store_->Add(Key(key), delta); }
   void DoPause(int round, absl::Duration limit) override { store_->DoPause(round, limit); }
 

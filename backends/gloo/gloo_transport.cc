@@ -187,7 +187,8 @@ void GlooTransport::Quiesce() {
   // Short sends that ended well, of earlier operations, are not lost with this one.
   if (lines_ != nullptr) Linger(kAftermath);
   for (int peer = 0; peer < options_.world_size; ++peer) {
-    if (peer == options_.rank) continue;
+    // None where Open failed on the way.
+    if (context_->getPair(peer) == nullptr) continue;
     // A pair that cannot be shut is shut already.
     CallGloo([&] { context_->pair(peer).Shut("cancelled"); }).IgnoreError();
   }

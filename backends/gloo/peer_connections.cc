@@ -186,8 +186,7 @@ absl::Status Connector::Exchange(int socket, int peer, ConnectionKind kind, cons
   Greeting theirs = {};
   for (size_t have = 0; have < sizeof(theirs);) {
     pollfd poll_entry = {.fd = socket, .events = POLLIN, .revents = 0};
-    if (poll(&poll_entry, 1, LeftMs(absl::InfiniteDuration())) == 0)
-      return absl::UnavailableError("connected, but not greeted");
+    if (poll(&poll_entry, 1, LeftMs(absl::Hours(1))) == 0) return absl::UnavailableError("connected, but not greeted");
     const ssize_t got = recv(socket, reinterpret_cast<char*>(&theirs) + have, sizeof(theirs) - have, MSG_DONTWAIT);
     if (got > 0) have += static_cast<size_t>(got);
     if (got == 0) return absl::UnavailableError("the connection was closed");
@@ -211,7 +210,11 @@ std::vector<int> Connector::Unconnected() const {
 
 void Connector::AcceptVisitor(std::vector<Visitor>& visitors) {
   Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket) return;
+  if (!socket) {
+    // Out of descriptors, perhaps not for long.
+    absl::SleepFor(absl::Milliseconds(1));
+    return;
+  }
   if (visitors.size() == kMostVisitors) visitors.erase(visitors.begin());
   visitors.push_back({.socket = std::move(socket), .since = absl::Now()});
 }
