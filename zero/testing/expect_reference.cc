@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <sstream>
 
@@ -15,7 +17,7 @@ bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-bool SameBits(double a, double b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+bool SameBits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
 std::vector<float> Scaled(std::vector<float> values, double scale) {
   for (float& value : values) value = static_cast<float>(value * scale);

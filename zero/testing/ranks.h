@@ -23,7 +23,7 @@ struct RankOptions {
   int world_size = 1;
   backends::InProcessOptions backend = {};  // of the in-process backend
   std::string backend_name = {};            // another one's, by which it is registered
-  MakeDevice make_device = nullptr;  // device/cpu by default
+  MakeDevice make_device = nullptr;         // device/cpu by default
 };
 
 // Returns when every rank has. A rank that fails should abort its communicator, or the others wait for it.

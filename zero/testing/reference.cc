@@ -13,7 +13,6 @@ namespace zeroshard::zero::testing {
 namespace {
 
 using device::Array;
-using device::DType;
 
 // Neighbours first; an odd one out passes up unchanged.
 std::vector<float> TreeSum(std::vector<std::vector<float>> parts) {
