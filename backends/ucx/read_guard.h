@@ -13,8 +13,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <utility>
 
 #include "zeroshard/backends/ucx/mapped_region.h"
 
@@ -24,8 +22,8 @@ class ReadGuard {
  public:
   static int64_t PageBytes(int world_size) { return static_cast<int64_t>(sizeof(Line)) * (world_size + 1); }
 
-  // `pages` has PageBytes(world_size), is mapped, and holds zeros.
-  ReadGuard(std::unique_ptr<MappedRegion> pages, int rank) : pages_(std::move(pages)), rank_(rank) {}
+  // `pages` is mapped, begins with PageBytes(world_size) zeros, and outlives this.
+  ReadGuard(const MappedRegion& pages, int rank) : pages_(pages), rank_(rank) {}
 
   // This rank reads memory of `peer` until End. False: the peer has closed it.
   bool Begin(int peer) {
@@ -48,10 +46,10 @@ class ReadGuard {
   };
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-  Line* Mine() { return static_cast<Line*>(pages_->data()); }
-  Line* PageOf(int peer) { return static_cast<Line*>(pages_->address(peer)); }
+  Line* Mine() { return static_cast<Line*>(pages_.data()); }
+  Line* PageOf(int peer) { return static_cast<Line*>(pages_.address(peer)); }
 
-  const std::unique_ptr<MappedRegion> pages_;
+  const MappedRegion& pages_;
   const int rank_;
 };
 

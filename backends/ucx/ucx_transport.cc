@@ -1,6 +1,5 @@
 #include "zeroshard/backends/ucx/ucx_transport.h"
 
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "glog/logging.h"
-#include "zeroshard/backends/ucx/ucx_errors.h"
 #include "zeroshard/comm/store_prefix.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -25,26 +23,12 @@ using comm::Transfer;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// How a wait passes its time: it spins while a peer that runs on another core is likely to answer, then yields its core to whoever
-// wants it, then sleeps. Where ranks share cores it never spins.
-constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(50);
-constexpr std::chrono::nanoseconds kYield = std::chrono::microseconds(500);
-constexpr int kRounds = 32;
-// A sleeper moves UCX on now and then, for its keepalive.
-constexpr milliseconds kMostSleep{200};
-
-// How long, once a rank has failed or left, what it sent before may take to come.
-constexpr milliseconds kAftermath{100};
-// How long a broken connection waits for the peer's last word, which says more.
-constexpr absl::Duration kLastWord = absl::Milliseconds(300);
+// How long what was sent may take to be on its way, when this rank ends.
+constexpr milliseconds kMostSettling{100};
 // How long a rank that gives up waits for peers that read its memory: a piece of a schedule takes far less.
 constexpr milliseconds kMostReading{2000};
 // Nothing of what was sent waits for the system any more when nothing has moved for so long.
 constexpr milliseconds kStill{2};
-
-ucp_tag_t TagOf(int sender, Channel channel) {
-  return static_cast<ucp_tag_t>(sender) * comm::kChannels + static_cast<ucp_tag_t>(channel);
-}
 
 // Worker addresses of another UCX mean nothing to this one.
 std::string Preamble() { return absl::StrCat("zeroshard ucx ", ucp_get_version_string(), "\n"); }
@@ -150,12 +134,16 @@ absl::Status UcxTransport::Greet(Deadline deadline) {
 }
 
 absl::Status UcxTransport::ShareGuard(Deadline deadline) {
-  ZS_ASSIGN_OR_RETURN(std::unique_ptr<MappedRegion> pages,
-                      MakeRegion("map/guard", ReadGuard::PageBytes(options_.world_size), deadline));
-  if (!pages->mapped()) return absl::OkStatus();
-  guard_ = std::make_unique<ReadGuard>(std::move(pages), options_.rank);
+  const int64_t guard_bytes = ReadGuard::PageBytes(options_.world_size);
+  ZS_ASSIGN_OR_RETURN(pages_, MakeRegion("map/guard", guard_bytes + Mailboxes::Bytes(options_.world_size), deadline));
+  if (!pages_->mapped()) return absl::OkStatus();
+  asked_.resize(static_cast<size_t>(options_.world_size) * comm::kChannels);
+  waiting_.reserve(asked_.size() * comm::kMaxInFlight);
+  const std::lock_guard<std::mutex> lock(mutex_);  // Cancel and the lines' thread look at both.
+  guard_ = std::make_unique<ReadGuard>(*pages_, options_.rank);
+  mail_ = std::make_unique<Mailboxes>(*pages_, guard_bytes, options_.rank, options_.world_size);
   // All ranks are on this host.
-  if (options_.world_size <= static_cast<int>(std::thread::hardware_concurrency())) spin_ = kSpin;
+  spins_ = options_.world_size <= static_cast<int>(std::thread::hardware_concurrency());
   return absl::OkStatus();
 }
 
@@ -185,115 +173,6 @@ absl::StatusOr<std::unique_ptr<comm::MappedMemory>> UcxTransport::Allocate(int64
   return std::make_unique<AllocatedRegion>(std::move(region), regions_, number);
 }
 
-uint64_t UcxTransport::TakeRecord(bool sends, int peer, int64_t bytes) {
-  if (free_.empty()) {
-    records_.push_back(std::make_unique<Record>());
-    free_.reserve(records_.capacity());
-    free_.push_back(records_.size());
-  }
-  const uint64_t number = free_.back();
-  free_.pop_back();
-  Record& record = *records_[number - 1];
-  record.sends = sends;
-  record.peer = peer;
-  record.bytes = bytes;
-  return number;
-}
-
-Transfer UcxTransport::Send(int peer, Channel channel, const void* data, int64_t bytes) {
-  const uint64_t number = TakeRecord(/*sends=*/true, peer, bytes);
-  worker_->Send(peer, TagOf(options_.rank, channel), data, static_cast<size_t>(bytes), records_[number - 1]->message);
-  return {number};
-}
-
-Transfer UcxTransport::Receive(int peer, Channel channel, void* data, int64_t bytes) {
-  const uint64_t number = TakeRecord(/*sends=*/false, peer, bytes);
-  worker_->Receive(TagOf(peer, channel), data, static_cast<size_t>(bytes), records_[number - 1]->message);
-  return {number};
-}
-
-absl::Status UcxTransport::Wait(Transfer transfer, Deadline deadline) {
-  Record& record = *records_[transfer.id - 1];
-  ZS_RETURN_IF_ERROR(Await(record, deadline));
-  free_.push_back(transfer.id);
-  return EndOf(record);
-}
-
-// Holds the caller until the record is done.
-absl::Status UcxTransport::Await(Record& record, Deadline deadline) {
-  if (worker_->Progress(record.message, kRounds)) return absl::OkStatus();
-  const Clock::time_point begin = Clock::now();
-  while (!worker_->Progress(record.message, kRounds)) {
-    if (stopped_.load(std::memory_order_acquire)) {
-      if (!CauseOfCancel().ok() || !Drain(record, kAftermath)) return WhyStopped(record);
-      break;
-    }
-    const ucs_status_t broken = worker_->failure(record.peer);
-    const bool left = left_[static_cast<size_t>(record.peer)].load(std::memory_order_acquire);
-    if (broken != UCS_OK || left) {
-      if (!Drain(record, kAftermath)) return Gone(record, FromUcx(broken, absl::StrCat("talking to rank ", record.peer)));
-      break;
-    }
-    const Clock::time_point now = Clock::now();
-    if (now >= deadline) return Late(record);
-    if (now - begin < spin_) continue;
-    if (now - begin < kYield) {
-      sched_yield();
-      continue;
-    }
-    const auto left_ms = std::chrono::ceil<milliseconds>(deadline - now);
-    worker_->Sleep(wake_.get(), std::min(left_ms, kMostSleep));
-    ForgetWakes();
-  }
-  return absl::OkStatus();
-}
-
-bool UcxTransport::Drain(const Record& record, milliseconds most) {
-  for (const Clock::time_point end = Clock::now() + most; Clock::now() < end && CauseOfCancel().ok();) {
-    if (worker_->Progress(record.message, kRounds)) return true;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return worker_->Progress(record.message, kRounds);
-}
-
-// How a record that is done has ended.
-absl::Status UcxTransport::EndOf(const Record& record) {
-  const ucs_status_t status = record.message.status;
-  const bool longer = status == UCS_ERR_MESSAGE_TRUNCATED;
-  if (!record.sends && (longer || (status == UCS_OK && static_cast<int64_t>(record.message.bytes) != record.bytes))) {
-    return absl::FailedPreconditionError(absl::StrCat("rank ", record.peer, " sends ",
-                                                      longer ? std::string("more") : absl::StrCat(record.message.bytes),
-                                                      " bytes where rank ", options_.rank, " receives ", record.bytes));
-  }
-  if (status == UCS_OK) return absl::OkStatus();
-  if (stopped_.load(std::memory_order_acquire)) return WhyStopped(record);
-  return Gone(record, FromUcx(status, absl::StrCat(record.sends ? "sending " : "receiving ", record.bytes, " bytes")));
-}
-
-absl::Status UcxTransport::WhyStopped(const Record& record) {
-  const absl::Status cause = GivenUp();
-  return cause.ok() ? Gone(record, absl::OkStatus()) : cause;
-}
-
-absl::Status UcxTransport::Late(const Record& record) const {
-  return absl::DeadlineExceededError(absl::StrCat("rank ", record.peer, record.sends ? " has not taken " : " has not sent ",
-                                                  record.bytes, record.sends ? " bytes from rank " : " bytes for rank ",
-                                                  options_.rank, " in time"));
-}
-
-// The peer left, or the way to it is broken: its own words say more, where there are any.
-absl::Status UcxTransport::Gone(const Record& record, const absl::Status& said) {
-  const bool left = left_[static_cast<size_t>(record.peer)].load(std::memory_order_acquire);
-  const absl::Status why = left ? absl::OkStatus() : lines_->WhyFailed(record.peer, kLastWord);
-  if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
-  const absl::Status cause = GivenUp();
-  if (!cause.ok()) return cause;
-  return absl::UnavailableError(absl::StrCat("rank ", record.peer, left ? " has left, and" : " is gone, and",
-                                             record.sends ? " did not take " : " did not send ", record.bytes,
-                                             record.sends ? " bytes from rank " : " bytes for rank ", options_.rank,
-                                             said.ok() ? "" : "; ", said.message()));
-}
-
 absl::Status UcxTransport::CauseOfCancel() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return cancelled_.has_value() ? *cancelled_ : absl::OkStatus();
@@ -317,9 +196,9 @@ void UcxTransport::Cancel(const absl::Status& cause) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cancelled_.has_value()) return;
     cancelled_ = cause;
+    if (guard_ != nullptr) guard_->Close();
   }
   stopped_.store(true, std::memory_order_release);
-  if (guard_ != nullptr) guard_->Close();
   WakeUp();
   if (lines_ != nullptr) lines_->GiveUp(cause);
 }
@@ -327,13 +206,14 @@ void UcxTransport::Cancel(const absl::Status& cause) {
 // Sends that have ended are in their receivers' shared memory. On a network the system has them, or is about to: UCX's flush says
 // more, but waits for answers of peers, which need not look any more.
 void UcxTransport::Settle() {
-  if (guard_ == nullptr) worker_->Settle(kStill, kAftermath);
+  if (guard_ == nullptr) worker_->Settle(kStill, kMostSettling);
 }
 
 void UcxTransport::Quiesce() {
   if (worker_ == nullptr || std::exchange(quiet_, true)) return;
   Settle();  // Short sends that ended well are not lost with this operation.
   for (const std::unique_ptr<Record>& record : records_) worker_->Cancel(record->message);
+  waiting_.clear();
   worker_->Close();
   if (guard_ == nullptr) return;
   guard_->Close();
@@ -378,6 +258,10 @@ void UcxTransport::OnPeerFailed(std::function<void(int rank, const absl::Status&
 }
 
 void UcxTransport::WakeUp() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (mail_ != nullptr) mail_->Ring();
+  }
   const uint64_t one = 1;
   // Full means that it is readable already.
   if (write(wake_.get(), &one, sizeof(one)) != sizeof(one) && errno != EAGAIN) LOG(ERROR) << "eventfd: " << strerror(errno);

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "zeroshard/backends/gloo/peer_connections.h"
 #include "zeroshard/backends/gloo/peer_lines.h"
+#include "zeroshard/backends/ucx/mailboxes.h"
 #include "zeroshard/backends/ucx/mapped_region.h"
 #include "zeroshard/backends/ucx/read_guard.h"
 #include "zeroshard/backends/ucx/region_table.h"
@@ -62,11 +63,16 @@ class UcxTransport final : public comm::Transport {
   absl::StatusOr<std::unique_ptr<comm::Transport>> Split(const comm::SplitSpec& spec) override;
 
  private:
+  // A send or receive: by UCX, or, short ones where all ranks share memory, by mail.
   struct Record {
     UcxMessage message;
     bool sends = false;
     int peer = 0;
+    comm::Channel channel = comm::Channel::kControl;
+    void* data = nullptr;
     int64_t bytes = 0;
+    bool by_mail = false;
+    uint64_t number = 0;  // of a receive by mail, in its box
   };
 
   UcxTransport(const ConnectOptions& options, std::string store_prefix);
@@ -77,11 +83,15 @@ class UcxTransport final : public comm::Transport {
   absl::Status ShareGuard(comm::Deadline deadline);
   absl::StatusOr<std::unique_ptr<MappedRegion>> MakeRegion(const std::string& name, int64_t bytes, comm::Deadline deadline);
 
-  uint64_t TakeRecord(bool sends, int peer, int64_t bytes);
+  comm::Transfer Begin(bool sends, int peer, comm::Channel channel, void* data, int64_t bytes);
+  void BeginMail(Record& record);
+  void PutWaitingMail();
+  bool TryEnd(Record& record, int rounds);
+  void Rest(Record& record, std::chrono::milliseconds most);
   absl::Status Await(Record& record, comm::Deadline deadline);
   absl::Status EndOf(const Record& record);
   absl::Status WhyStopped(const Record& record);
-  bool Drain(const Record& record, std::chrono::milliseconds most);
+  bool Drain(Record& record, std::chrono::milliseconds most);
   absl::Status Late(const Record& record) const;
   absl::Status Gone(const Record& record, const absl::Status& said);
   absl::Status CauseOfCancel() const;
@@ -95,14 +105,19 @@ class UcxTransport final : public comm::Transport {
   const ConnectOptions options_;
   const std::string store_prefix_;  // of this group's keys in options_.store
   std::shared_ptr<UcxWorker> worker_;
-  Socket wake_;  // an eventfd: something other than a message happened
-  std::chrono::nanoseconds spin_{0};
+  Socket wake_;         // an eventfd: something other than a message happened
+  bool spins_ = false;  // before it sleeps: every rank has a core of this host
 
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<uint64_t> free_;  // numbers of records, from 1
   bool quiet_ = false;
 
-  std::unique_ptr<ReadGuard> guard_;  // null: nothing is mapped
+  std::unique_ptr<MappedRegion> pages_;  // of guard_ and mail_
+  std::unique_ptr<ReadGuard> guard_;     // null: nothing is mapped
+  std::unique_ptr<Mailboxes> mail_;      // as guard_
+  std::vector<uint64_t> asked_;          // [world_size * kChannels]: receives by mail so far
+  std::vector<Record*> waiting_;         // sends by mail that found no room, in order
+  int64_t by_ucx_ = 0;                   // transfers begun by UCX and not waited for
   std::shared_ptr<RegionTable> regions_;
   std::atomic<uint64_t> allocated_{0};  // regions so far
 
