@@ -98,10 +98,10 @@ void Progress::Show(const StepMetrics& metrics) {
   const bool live = options_.style == ProgressStyle::kLive;
   if (live || options_.relayed) line[length++] = '\r';
   length += FormatProgress(options_, metrics, step_s_, ResidentBytes(), std::span(line).subspan(length, 220));
+  standing_ = live;
   if (live && !options_.relayed) {
     std::memcpy(line.data() + length, "\033[K", 3);
     length += 3;
-    standing_ = true;
   } else {
     line[length++] = '\n';
   }
@@ -109,7 +109,7 @@ void Progress::Show(const StepMetrics& metrics) {
 }
 
 void Progress::End() {
-  if (standing_) Write(std::span("\n", 1));
+  if (standing_) Write(options_.relayed ? std::span("\r\n", 2) : std::span("\n", 1));
   standing_ = false;
 }
 

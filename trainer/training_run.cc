@@ -68,12 +68,15 @@ absl::Status TrainingRun::MakeModelAndData() {
   data_ = std::make_unique<DataSet>(std::move(data));
 
   const auto tokens = static_cast<size_t>(shape_.Rows(communicator_.rank()) * shape_.context);
-  inputs_.resize(tokens);
-  targets_.resize(tokens);
+  ZS_ASSIGN_OR_RETURN(tokens_,
+                      device.AllocateHost(static_cast<int64_t>(2 * tokens * sizeof(int32_t)), device::Use::kData, "tokens"));
+  const std::span<int32_t> both(static_cast<int32_t*>(device.HostPointer(tokens_)), 2 * tokens);
+  inputs_ = both.first(tokens);
+  targets_ = both.last(tokens);
   const int64_t bytes = (shape_.accumulation + 1) * device::SizeOf(DType::kFloat64);
   ZS_ASSIGN_OR_RETURN(mine_, device.Allocate(bytes, device::Use::kData, "losses of this rank"));
   ZS_ASSIGN_OR_RETURN(sums_, device.Allocate(bytes, device::Use::kData, "losses of all ranks"));
-  device.ledger().Predict(device::Use::kData, 2 * bytes);
+  device.ledger().Predict(device::Use::kData, tokens_.bytes() + 2 * bytes);
   losses_ready_ = device.MakeEvent();
   host_mine_.resize(static_cast<size_t>(shape_.accumulation + 1));
   host_sums_.resize(host_mine_.size());
@@ -86,8 +89,7 @@ absl::Status TrainingRun::ReadRows(int64_t micro_batch) {
   const auto context = static_cast<size_t>(shape_.context);
   for (int64_t row = 0; row < shape_.Rows(rank); ++row) {
     const size_t at = static_cast<size_t>(row) * context;
-    ZS_RETURN_IF_ERROR(
-        data_->Read(first + row, std::span(inputs_).subspan(at, context), std::span(targets_).subspan(at, context)));
+    ZS_RETURN_IF_ERROR(data_->Read(first + row, inputs_.subspan(at, context), targets_.subspan(at, context)));
   }
   return absl::OkStatus();
 }

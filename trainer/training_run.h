@@ -96,8 +96,9 @@ class TrainingRun {
   std::unique_ptr<zero::Engine> engine_;
   std::unique_ptr<model::Gpt> gpt_;
   std::unique_ptr<DataSet> data_;
-  std::vector<int32_t> inputs_;   // [rows of this rank, context]
-  std::vector<int32_t> targets_;  // [rows of this rank, context]
+  device::Buffer tokens_;       // host memory
+  std::span<int32_t> inputs_;   // [rows of this rank, context], in tokens_
+  std::span<int32_t> targets_;  // [rows of this rank, context], in tokens_
   // fp64 [accumulation + 1]: the loss of each micro-batch and the wish to stop; this rank's, and the sum over ranks.
   device::Buffer mine_;
   device::Buffer sums_;

@@ -1,8 +1,8 @@
 // What goes wrong with a run, and what the user is told: bad input, lost ranks, signals, a full disk.
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -1,7 +1,8 @@
 #include "zeroshard/tools/launch/interrupt.h"
 
-#include <signal.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "zeroshard/tools/launch/exit_code.h"
 

@@ -38,8 +38,10 @@ void LogRelay::Feed(int rank, std::string_view bytes) {
 
 void LogRelay::Line(int rank, std::string_view line) {
   if (line.substr(0, 1) == "\r") {
-    if (style_ == Progress::kLines) return Write(absl::StrCat(View(line.substr(1)), "\n"));
+    if (style_ == Progress::kLines) return line.size() == 1 ? void() : Write(absl::StrCat(View(line.substr(1)), "\n"));
+    if (line.size() == 1 && !progress_.empty()) Write("\n");
     progress_ = line.substr(1);
+    if (progress_.empty()) return;
     Write(absl::StrCat("\r", progress_, "\033[K"));
     return;
   }

@@ -1,7 +1,7 @@
 // Shows what several ranks write to their standard errors on one: whole lines, each with its rank before it, and rank 0's progress:
 // one line that is written over on a terminal, lines of their own elsewhere.
 //
-// A line that begins with '\r' is progress (trainer::ProgressOptions::relayed). One that begins with "error: " is why a rank ends: it
+// A line that begins with '\r' is progress (trainer::ProgressOptions::relayed), and one of '\r' alone its end. One that begins with "error: " is why a rank ends: it
 // is kept, so that it can be said last.
 //
 // Example:

@@ -46,6 +46,11 @@ TEST(LogRelay, ProgressIsLinesWhereNobodyLooksOn) {
             "step 1/9\nstep 2/9\n");
 }
 
+TEST(LogRelay, ProgressEndsWithALineOfItsOwn) {
+  EXPECT_EQ(Shown([](LogRelay& relay) { relay.Feed(0, "\rstep 9/9\n\r\nbye\n"); }), "\rstep 9/9\033[K\n[rank 0] bye\n");
+  EXPECT_EQ(Shown([](LogRelay& relay) { relay.Feed(0, "\rstep 9/9\n\r\n"); }, LogRelay::Progress::kLines), "step 9/9\n");
+}
+
 TEST(LogRelay, KeepsWhyARankEnds) {
   std::string reason;
   Shown([&](LogRelay& relay) {

@@ -1,8 +1,7 @@
 #include "zeroshard/tools/launch/private_folder.h"
 
-#include <stdlib.h>
-
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 

@@ -1,0 +1,151 @@
+#include "zeroshard/trainer/training_run.h"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "zeroshard/trainer/diagnosis.h"
+#include "zeroshard/trainer/initialize.h"
+#include "zeroshard/trainer/sampler.h"
+#include "zeroshard/zero/testing/ranks.h"
+
+namespace zeroshard::trainer {
+namespace {
+
+using zero::testing::RunOnRanks;
+
+RunOptions Small(int stage, int64_t rows) {
+  static const std::string path = [] {
+    std::string name = ::testing::TempDir() + "/run.txt";
+    std::ofstream text(name);
+    for (int i = 0; i < 2000; ++i) text << i * i << ' ';
+    return name;
+  }();
+  RunOptions options;
+  options.model = {.layers = 2, .heads = 2, .width = 32, .context = 16, .vocab = 256};
+  options.engine.stage = stage;
+  options.engine.clip = 1;
+  options.engine.optimizer.groups = {{.weight_decay = 0.1}, {.weight_decay = 0}};
+  options.rows = rows;
+  options.data = *PrepareData({.path = path, .tokenizer = "bytes"}, 16);
+  return options;
+}
+
+// A run with weights of seed 1; fails the test where there is none.
+std::unique_ptr<TrainingRun> Start(comm::Communicator& communicator, const RunOptions& options) {
+  auto run = TrainingRun::Create(communicator, options, [&](zero::Engine& engine, const auto& units) {
+    return InitializeWeights(engine, units, options.model.layers, /*seed=*/1, communicator.rank());
+  });
+  EXPECT_TRUE(run.ok()) << run.status();
+  return run.ok() ? *std::move(run) : nullptr;
+}
+
+StepReport StepOf(TrainingRun& run, bool stop = false) {
+  absl::StatusOr<StepReport> report = run.Step(stop);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.ok() ? *report : StepReport{};
+}
+
+// Loss of the last of three steps.
+double Loss(int world_size, const RunOptions& options) {
+  double loss = 0;
+  RunOnRanks({.world_size = world_size}, [&](comm::Communicator& communicator) {
+    const auto run = Start(communicator, options);
+    for (int i = 0; i < 2; ++i) StepOf(*run);
+    const double last = StepOf(*run).loss;
+    if (communicator.rank() == 0) loss = last;
+  });
+  return loss;
+}
+
+TEST(TrainingRun, RanksWithUnequalRowsOrNoneMakeOneBatch) {
+  for (int stage = 0; stage < 4; ++stage) {
+    for (int64_t rows : {1, 2, 5}) {
+      const double alone = Loss(1, Small(stage, rows));
+      EXPECT_NEAR(Loss(3, Small(stage, rows)) / alone, 1, 1e-6) << "stage " << stage << ", rows " << rows;
+    }
+  }
+}
+
+TEST(TrainingRun, RanksPartsOfTheLossMakeTheLoss) {
+  RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
+    const auto run = Start(communicator, Small(2, 5));
+    const double loss = StepOf(*run).loss;
+    const auto parts = run->LossByRank();
+    ASSERT_TRUE(parts.ok());
+    ASSERT_EQ(parts->size(), 3u);
+    EXPECT_NEAR(std::accumulate(parts->begin(), parts->end(), 0.0), loss, 1e-12);
+  });
+}
+
+TEST(TrainingRun, OneRanksWishToStopIsEveryRanks) {
+  RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
+    const auto run = Start(communicator, Small(2, 3));
+    EXPECT_FALSE(StepOf(*run).stop);
+    EXPECT_TRUE(StepOf(*run, /*stop=*/communicator.rank() == 1).stop);
+    EXPECT_FALSE(StepOf(*run).stop);
+  });
+}
+
+TEST(TrainingRun, ReportsNormBeforeClippingAndFactor) {
+  RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+    RunOptions options = Small(2, 2);
+    options.engine.clip = 0.01;
+    const auto run = Start(communicator, options);
+    const zero::StepResult result = StepOf(*run).result;
+    EXPECT_GT(result.gradient_norm, 0.01);
+    EXPECT_NEAR(result.gradient_norm * result.clip_factor, 0.01, 1e-6);
+  });
+}
+
+TEST(Sampler, PicksTheSameTokensInEveryStage) {
+  std::mutex mutex;
+  std::set<std::vector<int32_t>> sampled;
+  for (int stage = 0; stage < 4; ++stage) {
+    for (bool keep : {false, true}) {
+      RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+        RunOptions options = Small(stage, 2);
+        options.engine.keep_parameters = keep;
+        const auto run = Start(communicator, options);
+        StepOf(*run);
+        run->ReleaseActivations();
+        // More than one context: the window moves on.
+        const auto tokens = SampleTokens(*run, {.tokens = 40, .seed = 3}, {32});
+        ASSERT_TRUE(tokens.ok()) << tokens.status();
+        EXPECT_EQ(tokens->size(), 40u);
+        EXPECT_TRUE(run->Bits().ok());
+        std::lock_guard<std::mutex> lock(mutex);
+        sampled.insert(*tokens);
+      });
+    }
+  }
+  EXPECT_EQ(sampled.size(), 1u);
+}
+
+TEST(Diagnosis, NamesTheFirstBadTensor) {
+  RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+    const auto run = Start(communicator, Small(3, 2));
+    const std::string name = "transformer.h.1.mlp.c_fc.bias";
+    std::vector<float> bias(128, 0.0f);
+    bias[5] = std::numeric_limits<float>::quiet_NaN();
+    ASSERT_TRUE(run->engine().WriteParameter(name, bias).ok());
+    const StepReport report = StepOf(*run);
+    EXPECT_TRUE(std::isnan(report.loss));
+    EXPECT_TRUE(report.result.skipped);
+    const auto words = DescribeNonFinite(*run);
+    ASSERT_TRUE(words.ok()) << words.status();
+    EXPECT_THAT(*words,
+                ::testing::AllOf(::testing::HasSubstr("rank 0's part of the loss is nan"),
+                                 ::testing::HasSubstr("parameter '" + name + "' [128] holds 1 value that is not finite")));
+  });
+}
+
+}  // namespace
+}  // namespace zeroshard::trainer
