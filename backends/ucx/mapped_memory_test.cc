@@ -213,6 +213,54 @@ TEST(UcxTransport, TellsLengthsThatDiffer) {
   }
 }
 
+TEST(UcxTransport, KeepsTheOrderOfMessagesThatFindNoRoom) {
+  constexpr int kMessages = 200;
+  comm::MemoryStore store;
+  auto pair = ConnectTransports(store, 2);
+  const comm::Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::thread sender([&] {
+    std::vector<int> numbers(comm::kMaxInFlight);
+    for (int i = 0; i < kMessages; i += comm::kMaxInFlight) {
+      std::vector<comm::Transfer> sends;
+      for (int k = 0; k < comm::kMaxInFlight; ++k) {
+        int& number = numbers[static_cast<size_t>(k)];
+        number = i + k;
+        sends.push_back(pair[0]->Send(1, comm::Channel::kControl, &number, sizeof(number)));
+      }
+      for (const comm::Transfer send : sends) EXPECT_TRUE(pair[0]->Wait(send, deadline).ok());
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int i = 0; i < kMessages; ++i) {
+    int number = -1;
+    const comm::Transfer in = pair[1]->Receive(0, comm::Channel::kControl, &number, sizeof(number));
+    ASSERT_TRUE(pair[1]->Wait(in, deadline).ok());
+    ASSERT_EQ(number, i);
+  }
+  sender.join();
+}
+
+// The answer to a large message is waited for before the message is.
+TEST(UcxTransport, MovesLargeMessagesOnWhileItWaitsForShortOnes) {
+  comm::MemoryStore store;
+  auto pair = ConnectTransports(store, 2);
+  const comm::Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::thread other([&] {
+    std::vector<char> room(1 << 20);
+    const comm::Transfer in = pair[1]->Receive(0, comm::Channel::kData, room.data(), 1 << 20);
+    EXPECT_TRUE(pair[1]->Wait(in, deadline).ok());
+    const comm::Transfer out = pair[1]->Send(0, comm::Channel::kControl, room.data(), 1);
+    EXPECT_TRUE(pair[1]->Wait(out, deadline).ok());
+  });
+  std::vector<char> large(1 << 20);
+  char answer = 0;
+  const comm::Transfer out = pair[0]->Send(1, comm::Channel::kData, large.data(), 1 << 20);
+  const comm::Transfer in = pair[0]->Receive(1, comm::Channel::kControl, &answer, 1);
+  EXPECT_TRUE(pair[0]->Wait(in, deadline).ok());
+  EXPECT_TRUE(pair[0]->Wait(out, deadline).ok());
+  other.join();
+}
+
 TEST(UcxTransport, SleepsWhileItWaits) {
   comm::MemoryStore store;
   auto pair = ConnectTransports(store, 2);
