@@ -8,6 +8,12 @@
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::comm {
+namespace {
+
+// Of a piece's output in the staging memory, behind its input: no element lies across a multiple of its own size.
+constexpr int64_t kOutAlignment = 64;
+
+}  // namespace
 
 absl::StatusOr<HostMemoryView> HostMemoryView::Create(device::Device& device, device::Stream& stream, int rank,
                                                       int world_size, int64_t staging_bytes) {
@@ -16,7 +22,7 @@ absl::StatusOr<HostMemoryView> HostMemoryView::Create(device::Device& device, de
                       device.Allocate(1, device::Use::kCommunication, "probe of a communicator"));
   if (device.HostAddress(probe.array(device::DType::kUint8)) != nullptr) return view;
   // Each column of a collective needs its input and its output, perhaps for every rank; a piece has one at least.
-  view.staging_bytes_ = std::max<int64_t>(staging_bytes, 16 * (world_size + 1));
+  view.staging_bytes_ = std::max<int64_t>(staging_bytes, kOutAlignment + 16 * (world_size + 1));
   ZS_ASSIGN_OR_RETURN(view.staging_,
                       device.AllocateHost(view.staging_bytes_, device::Use::kCommunication, "staging of collectives"));
   device.ledger().Predict(device::Use::kCommunication, view.staging_bytes_);
@@ -64,14 +70,15 @@ absl::Status HostMemoryView::RunStaged(const Segment& segment, absl::FunctionRef
   const int64_t outs = call_.kind == OpKind::kAllGather ? world_size_ : 1;
   // The root's output dtype is known to the root alone: all leave room for the widest.
   const int64_t out_size = call_.kind == OpKind::kReduce ? 8 : call_.out_size();
-  const int64_t most = staging_bytes_ / (ins * call_.in_size() + outs * out_size);
+  const int64_t most = (staging_bytes_ - kOutAlignment) / (ins * call_.in_size() + outs * out_size);
   const int64_t width = most >= 64 ? most / 64 * 64 : most;
   const int64_t count = PartElements(call_.kind, segment);
   for (int64_t first = 0; first < count; first += width) {
     const Stretch columns{first, std::min(width, count - first)};
     HostSegment host;
     host.in = staging_data_;
-    host.out = staging_data_ + ins * columns.count * call_.in_size();
+    const int64_t in_bytes = ins * columns.count * call_.in_size();
+    host.out = staging_data_ + (in_bytes + kOutAlignment - 1) / kOutAlignment * kOutAlignment;
     host.count = columns.count;
     host.stride = columns.count;
     HostCall piece = call_;
