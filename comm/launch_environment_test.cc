@@ -44,15 +44,17 @@ void ExpectRefused(const Variables& variables, Parts... parts) {
   EXPECT_THAT(std::string(launch.status().message()), AllOf(HasSubstr(parts)...));
 }
 
-const Variables kTorchrun = {{"RANK", "5"},        {"WORLD_SIZE", "8"},          {"LOCAL_RANK", "1"},
-                             {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+const Variables kTorchrun = {
+    {"RANK", "5"},           {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node1"},
+    {"MASTER_PORT", "29500"}};
 const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
                             {"OMPI_COMM_WORLD_SIZE", "2"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
 const Variables kMpich = {{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "3"}};
-const Variables kSrun = {{"SLURM_PROCID", "3"},         {"SLURM_NTASKS", "4"},  {"SLURM_LOCALID", "1"},
-                         {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "0"}};
+const Variables kSrun = {{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "4"},
+                         {"SLURM_LOCALID", "1"}, {"SLURM_JOB_NODELIST", "n[1-2]"},
+                         {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "0"}};
 
 TEST(LaunchEnvironment, ReadsEachLauncher) {
   ExpectPlace({}, Launcher::kNone, 0, 1, std::nullopt, std::nullopt);

@@ -77,7 +77,8 @@ INSTANTIATE_TEST_SUITE_P(Stores, EveryStore, ::testing::Values("Memory", "Prefix
 TEST_P(EveryStore, KeepsAnyBytesUnderAnyKey) {
   const Ranks ranks = Open(2);
   const std::string value("\0\xff\n", 3);
-  for (const std::string& key : {std::string("a"), std::string("a/../b c%\0\xfe", 11), std::string(60, '/'), std::string(".")}) {
+  for (const std::string& key :
+       {std::string("a"), std::string("a/../b c%\0\xfe", 11), std::string(60, '/'), std::string(".")}) {
     ASSERT_EQ(ranks.stores[0]->Set(key, value), absl::OkStatus());
     EXPECT_EQ(ranks.stores[1]->Get(key, absl::Seconds(5)).value(), value);
     ASSERT_EQ(ranks.stores[1]->Set(key, ""), absl::OkStatus());
@@ -229,9 +230,8 @@ TEST(FileStore, NamesTheRanksThatDoNotCome) {
 TEST(FileStore, RefusesRanksThatDisagreeOnTheWorldSize) {
   const std::string folder = NewFolder();
   absl::Status member;
-  std::thread other([&] {
-    member = FileStore::Open(folder, {.rank = 1, .world_size = 3, .timeout = absl::Seconds(20)}).status();
-  });
+  std::thread other(
+      [&] { member = FileStore::Open(folder, {.rank = 1, .world_size = 3, .timeout = absl::Seconds(20)}).status(); });
   const absl::Status leader = FileStore::Open(folder, {.rank = 0, .world_size = 2, .timeout = absl::Seconds(1)}).status();
   other.join();
   EXPECT_EQ(member.code(), absl::StatusCode::kFailedPrecondition);

@@ -1,14 +1,14 @@
 // Ranks that are processes, over Gloo: what the others say when one of them is killed or stopped, or calls something else.
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <memory>
