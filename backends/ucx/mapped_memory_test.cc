@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -274,6 +276,27 @@ TEST(UcxTransport, SleepsWhileItWaits) {
   const double used_ms =
       1e3 * static_cast<double>(after.tv_sec - before.tv_sec) + 1e-6 * static_cast<double>(after.tv_nsec - before.tv_nsec);
   EXPECT_LT(used_ms, 100);
+}
+
+int64_t EntriesIn(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+}
+
+TEST(UcxTransport, LeavesNoDescriptorAndNoThread) {
+  const auto make_and_drop = [](int times) {
+    for (int i = 0; i < times; ++i) {
+      comm::MemoryStore store;
+      auto pair = ConnectTransports(store, 2);
+      auto memory = AllocateOnBoth(pair, 4096);
+      if (i % 2 == 0) pair[0]->Cancel(absl::FailedPreconditionError("the test says so"));
+    }
+  };
+  make_and_drop(3);
+  const int64_t descriptors = EntriesIn("/proc/self/fd");
+  const int64_t threads = EntriesIn("/proc/self/task");
+  make_and_drop(20);
+  EXPECT_EQ(EntriesIn("/proc/self/fd"), descriptors);
+  EXPECT_EQ(EntriesIn("/proc/self/task"), threads);
 }
 
 TEST(UcxTransport, NamesTheRankThatNeverComes) {
