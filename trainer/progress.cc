@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,7 +32,7 @@ void ReadProc(const char* path, std::span<char> buffer) {
 }
 
 int FormatDuration(double seconds, std::span<char> buffer) {
-  const auto s = static_cast<long long>(seconds + 0.5);
+  const long long s = std::llround(seconds);
   if (s < 60) return std::snprintf(buffer.data(), buffer.size(), "%llds", s);
   if (s < 3600) return std::snprintf(buffer.data(), buffer.size(), "%lldm%02llds", s / 60, s % 60);
   return std::snprintf(buffer.data(), buffer.size(), "%lldh%02lldm", s / 3600, s / 60 % 60);

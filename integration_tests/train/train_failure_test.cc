@@ -16,7 +16,6 @@ namespace zeroshard::integration_tests {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
