@@ -5,8 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "zeroshard/device/late/end_test.h"
 #include "zeroshard/device/late/late_device.h"
@@ -88,28 +92,46 @@ std::vector<device::WaitPoint> RunWithout(const Training& training, std::optiona
   return waits;
 }
 
-bool IsCaughtWithout(const Training& training, const device::WaitPoint& point) {
+enum class WithoutWait { kNeverCame, kCaught, kMissed };
+
+// In a process of its own, which the device ends where it sees two unordered accesses.
+WithoutWait RunInChildWithout(const Training& training, const device::WaitPoint& point) {
+  constexpr int kNeverCame = 3;
   const pid_t child = fork();
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(1);
-    RunWithout(training, point);
-    _exit(0);
+    const std::vector<device::WaitPoint> waits = RunWithout(training, point);
+    const bool came = std::any_of(waits.begin(), waits.end(), [&](const device::WaitPoint& wait) {
+      return wait.stream == point.stream && wait.index == point.index;
+    });
+    _exit(came ? 0 : kNeverCame);
   }
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == device::kLateExitCode;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == device::kLateExitCode) return WithoutWait::kCaught;
+  return WIFEXITED(status) && WEXITSTATUS(status) == kNeverCame ? WithoutWait::kNeverCame : WithoutWait::kMissed;
 }
 
-// A wait tells a stream nothing new where the host happened to learn it earlier; so each gets several runs.
+// A wait tells a stream nothing new where the host happened to learn it earlier: then it does not come, waits after it have
+// other numbers, and now and then a later one covers it. So each is left out until the device sees it, and one that came this
+// often without being seen is a wait that nothing checks.
 void ExpectEachWaitIsMissed(const Training& training) {
-  constexpr int kRuns = 10;
+  constexpr int kRuns = 400, kOften = 60;
   const std::vector<device::WaitPoint> waits = RunWithout(training, std::nullopt);
   EXPECT_GT(waits.size(), 5u);
+  int caught = 0;
   for (const device::WaitPoint& point : waits) {
-    bool caught = false;
-    for (int i = 0; i < kRuns && !caught; ++i) caught = IsCaughtWithout(training, point);
-    EXPECT_TRUE(caught) << "stream " << point.stream << ", wait " << point.index << " of " << waits.size();
+    WithoutWait seen = WithoutWait::kNeverCame;
+    int missed = 0;
+    for (int i = 0; i < kRuns && missed < kOften && seen != WithoutWait::kCaught; ++i) {
+      seen = RunInChildWithout(training, point);
+      if (seen == WithoutWait::kMissed) ++missed;
+    }
+    if (seen == WithoutWait::kCaught) ++caught;
+    EXPECT_LT(missed, kOften) << "stream " << point.stream << ", wait " << point.index << " of " << waits.size();
   }
+  // All but the few that come in one timing of the threads alone.
+  EXPECT_GE(caught + 2, static_cast<int>(waits.size()));
 }
 
 // Stage 3 has more waits than it needs: a gather and a reduction are waited for one after the other, and the communicator runs them in

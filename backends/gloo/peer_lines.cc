@@ -50,7 +50,7 @@ void PeerLines::Say(Word word, const absl::Status& why) {
   message.code = static_cast<int32_t>(why.code());
   const auto text = why.message();
   message.text_bytes = static_cast<uint32_t>(std::min(text.size(), sizeof(message.text)));
-  std::memcpy(message.text, text.data(), message.text_bytes);
+  std::copy_n(text.data(), message.text_bytes, message.text);
   for (Peer& peer : peers_) {
     // The only message on this line: it fits in the send buffer. A peer that is gone does not hear it.
     if (peer.line) send(peer.line.get(), &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -48,7 +48,7 @@ struct Report {
   char message[1024] = {};
 };
 
-// How data goes: over shared memory, or over TCP as between hosts.
+// How data may go: over shared memory, or over TCP alone, as between hosts.
 enum class Way { kSharedMemory, kTcp };
 
 struct Run {
@@ -63,7 +63,6 @@ std::vector<Run> Runs(int seeds) {
   std::vector<Run> runs;
   for (int seed = 0; seed < seeds; ++seed) {
     runs.push_back({Way::kSharedMemory, seed});
-    runs.push_back({Way::kTcp, seed});
   }
   return runs;
 }
@@ -197,6 +196,19 @@ TEST_P(Killed, EverySurvivorNamesTheRankWithinTwoSeconds) {
     EXPECT_LT(report(rank).noticed_ms - killed_ms, 2000);
     EXPECT_EQ(report(rank).code, absl::StatusCode::kUnavailable) << report(rank).message;
     EXPECT_THAT(std::string(report(rank).message), HasSubstr(absl::StrCat("rank ", victim, " is gone")));
+  }
+}
+
+class WithoutSharedMemory : public UcxProcesses {};
+INSTANTIATE_TEST_SUITE_P(UcxProcesses, WithoutSharedMemory, ::testing::Values(Run{Way::kTcp, 0}));
+
+TEST_P(WithoutSharedMemory, EveryRankIsRefused) {
+  Start(2, absl::Seconds(30), 10);
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(Ended(rank, NowMs() + 20000)) << "rank " << rank << " hangs";
+    EXPECT_EQ(report(rank).code, absl::StatusCode::kUnimplemented) << report(rank).message;
+    EXPECT_THAT(std::string(report(rank).message), HasSubstr("gloo"));
+    EXPECT_EQ(report(rank).operations, 0);
   }
 }
 
