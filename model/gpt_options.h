@@ -38,6 +38,13 @@ struct GptOptions {
       device::DType::kFloat32;  // of parameters and activations; the residual stream and norms' sums are fp32
   // Prefixes of names ("transformer.wpe", "transformer.h.0.attn"): parameters that are not trained.
   std::vector<std::string> frozen = {};
+  // Of the gradients that backward writes: fp32, or `dtype` (rounded once from fp32 sums).
+  device::DType gradient_dtype = device::DType::kFloat32;
+  // Activation checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost"): of every `checkpoint_every` blocks only
+  // the input is kept from forward, and backward runs their forward again; 0: all activations are kept. The same bits.
+  int64_t checkpoint_every = 0;
+  // Those inputs wait in host memory (pinned on a GPU) in place of the device's.
+  bool checkpoints_on_host = false;
 };
 
 // Errors: kInvalidArgument, with the value, what is allowed and the nearest valid choice; kUnimplemented for a dtype.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "zeroshard/device/loss_scale.h"
 #include "zeroshard/device/step_scalars.h"
 #include "zeroshard/optim/schedule.h"
 
@@ -22,6 +23,8 @@ enum class Kind : uint8_t {
   kAdam,   // Decay added to the gradient (L2): Kingma & Ba, "Adam", algorithm 1.
   kSgd,    // Momentum and Nesterov as torch.optim.SGD does; decay added to the gradient (L2).
 };
+
+using device::LossScale;
 
 // Parameters of one group share these.
 struct GroupOptions {
@@ -38,6 +41,7 @@ struct OptimizerOptions {
   bool nesterov = false;
   Schedule schedule = {};
   std::vector<GroupOptions> groups = {GroupOptions{}};  // ParameterSpec::group indexes them
+  LossScale loss_scale = {};                            // fp16's
 };
 
 // Errors: kInvalidArgument, naming the field, its value and what is allowed.

@@ -26,12 +26,36 @@ absl::Status AtLeast(const char* option, int64_t value, int64_t smallest) {
   return absl::InvalidArgumentError(absl::StrCat(option, " is ", value, "; it is at least ", smallest));
 }
 
+absl::Status NotBuilt(bool asked, const char* option) {
+  if (!asked) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(option, " is not built into this engine yet"));
+}
+
+absl::Status CheckBuilt(const EngineOptions& options) {
+  ZS_RETURN_IF_ERROR(NotBuilt(options.dtype != device::DType::kFloat32, "dtype"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.gradient_dtype.value_or(options.dtype) != device::DType::kFloat32, "gradient_dtype"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.communication_dtype.has_value(), "communication_dtype"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.prescale_gradients, "prescale_gradients"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.gradient_predivide_factor != 1, "gradient_predivide_factor"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.world_invariant, "world_invariant"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.shard_size != 0, "shard_size"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.prefetch_bucket_size != 0, "prefetch_bucket_size"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.persistence_threshold != 0, "persistence_threshold"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.max_live_parameters != 0, "max_live_parameters"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.max_reuse_distance != 0, "max_reuse_distance"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.allgather_bucket_size != 0, "allgather_bucket_size"));
+  ZS_RETURN_IF_ERROR(NotBuilt(!options.allgather_partitions, "allgather_partitions"));
+  ZS_RETURN_IF_ERROR(NotBuilt(options.offload_parameters.target != OffloadTarget::kNone, "offload_parameters"));
+  return NotBuilt(options.offload_optimizer.target != OffloadTarget::kNone, "offload_optimizer");
+}
+
 }  // namespace
 
 absl::Status Validate(const EngineOptions& options) {
   if (options.stage < 0 || options.stage > 3) {
     return absl::InvalidArgumentError(absl::StrCat("stage is ", options.stage, "; stages are 0, 1, 2 and 3"));
   }
+  ZS_RETURN_IF_ERROR(CheckBuilt(options));
   ZS_RETURN_IF_ERROR(AtLeast("reduce_bucket_size", options.reduce_bucket_size, 1));
   ZS_RETURN_IF_ERROR(AtLeast("prefetch", options.prefetch, 0));
   ZS_RETURN_IF_ERROR(AtLeast("accumulation", options.accumulation, 1));

@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "zeroshard/device/dtype.h"
 #include "zeroshard/optim/optimizer_options.h"
 
 namespace zeroshard::zero {
@@ -35,6 +37,18 @@ enum class Ownership : uint8_t {
 
 // 16 MiB of fp32: large enough for a network's bandwidth, small enough to leave while backward still goes on.
 inline constexpr int64_t kDefaultReduceBucketSize = 4 << 20;
+
+// Where a tier of the model's state lives between its uses.
+enum class OffloadTarget : uint8_t {
+  kNone,  // in device memory
+  kHost,  // in host memory (pinned on a GPU); on device/cpu a pool of its own, with its own ledger lines
+  kFile,  // in a file of `folder`, double-buffered
+};
+
+struct OffloadOptions {
+  OffloadTarget target = OffloadTarget::kNone;
+  std::string folder = {};  // of kFile; each rank makes a private file in it, which is gone when the run ends
+};
 
 struct EngineOptions {
   int stage = 2;
@@ -64,6 +78,42 @@ struct EngineOptions {
   bool average = true;
   double gradient_scale = 1;
   optim::OptimizerOptions optimizer;
+
+  // Of parameters, gradients and their communication. bf16 and fp16 keep fp32 masters.
+  device::DType dtype = device::DType::kFloat32;
+  // In which gradients are kept from micro-batch to micro-batch; none: `dtype` with accumulation 1, else fp32.
+  std::optional<device::DType> gradient_dtype = {};
+  // In which gradients travel (summed in fp32 on arrival); none: as they are kept.
+  std::optional<device::DType> communication_dtype = {};
+  // DeepSpeed's prescale_gradients: gradients are divided by the number of ranks before they are summed, in place of after; with
+  // gradient_predivide_factor != 1 by that factor before and by N / factor after.
+  bool prescale_gradients = false;
+  double gradient_predivide_factor = 1;
+
+  // Micro-batches on 1, 2, 4 or 8 ranks give the same bits: each is reduced as it is done, into fp32, and added by the ranks' tree.
+  bool world_invariant = false;
+  // Hybrid: the state is sharded within groups of so many consecutive ranks and replicated across them; 0: all ranks.
+  int shard_size = 0;
+
+  // Stage 3. Elements gathered ahead of the unit that computes, in whole units; 0: `prefetch` units.
+  int64_t prefetch_bucket_size = 0;
+  // Stage 3. A parameter of fewer elements stays gathered from step to step; 0: none does.
+  int64_t persistence_threshold = 0;
+  // Stage 3. Most elements that are gathered at once, persistent ones not counted; 0: as many as `prefetch` needs.
+  int64_t max_live_parameters = 0;
+  // Stage 3. What forward gathered is kept for backward where its next use is no more than so many elements away; 0: none.
+  int64_t max_reuse_distance = 0;
+  // Stages 1 and 2. Elements of updated parameters gathered together at a step's end; 0: a unit at a time.
+  int64_t allgather_bucket_size = 0;
+  // Stages 1 and 2. Off: each rank's part is broadcast in place of one all-gather.
+  bool allgather_partitions = true;
+
+  OffloadOptions offload_parameters;  // stage 3
+  OffloadOptions offload_optimizer;   // stages 1 to 3: masters, moments, and the gradients of the rank's part
+  // Share of the optimizer's elements that is offloaded (the rest stays in device memory): 0 to 1.
+  double offload_ratio = 1;
+  // Elements of the optimizer's pass that are in device or buffer memory at once under offload.
+  int64_t sub_group_size = 1'000'000'000;
 };
 
 // Units gathered ahead: none without overlap.
