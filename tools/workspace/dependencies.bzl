@@ -40,6 +40,7 @@ def zeroshard_dependencies():
     _system("com_google_protobuf", library = "protobuf", package = "libprotobuf-dev protobuf-compiler", pkg_config = ["protobuf"], headers = ["google/protobuf"], build_file = Label("//tools/workspace/system:protobuf.BUILD"))
     _system("gloo", library = "gloo", package = "libgloo-dev", headers = ["gloo"], linkopts = ["-lgloo"])
     _system("ucx", library = "ucx", package = "libucx-dev", pkg_config = ["ucx"], headers = ["ucp", "ucs", "uct"])
+    _system("liburing", library = "uring", package = "liburing-dev", pkg_config = ["liburing"], headers = ["liburing.h", "liburing"])
     _system("onednn", library = "dnnl", package = "libdnnl-dev", headers = ["oneapi/dnnl"], linkopts = ["-ldnnl"])
     _system("highway", library = "hwy", package = "libhwy-dev", headers = ["hwy"], linkopts = ["-lhwy"])
     _system("nlohmann_json", library = "json", package = "nlohmann-json3-dev", headers = ["nlohmann"])
