@@ -4,8 +4,10 @@
 //   qkv, d_qkv      [rows, 3 * width]: queries, keys, values of a row side by side, each [heads, head_width]
 //   out, d_out      [rows, width]
 //   log_sum_exp     [batch, heads, context] fp32: what backward needs of the softmax
-// A position sees itself and what is before it; scores are scaled by 1 / sqrt(head_width). The upper half of the scores is
-// neither stored nor, but for the diagonal blocks, computed.
+// The first four are of the plan's dtype: fp32, bf16 or fp16. Scores and the softmax are taken in fp32; in bf16
+// probabilities and the scores' gradients are rounded before they are multiplied again. A position sees itself and what is
+// before it; scores are scaled by 1 / sqrt(head_width). The upper half of the scores is neither stored nor, but for the
+// diagonal blocks, computed.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(auto attention, device.PlanAttention({.batch = 4, .heads = 6, .context = 256, .head_width = 64}));
@@ -24,7 +26,7 @@ struct AttentionSpec {
   int64_t heads = 0;
   int64_t context = 0;
   int64_t head_width = 0;
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;  // of qkv, out, d_out, d_qkv
 };
 
 class Attention {

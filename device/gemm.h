@@ -2,8 +2,9 @@
 //
 //   C[m, n] = A[m, k] B[k, n] (+ bias[n]) (+ C)
 //
-// Every operand is dense and row-major; a transposed one is stored as its transpose (A as [k, m], B as [n, k]). Sums are taken
-// in fp32 or wider. The bits depend on the plan's shape and on the number of threads, on nothing else.
+// Every operand is dense and row-major; a transposed one is stored as its transpose (A as [k, m], B as [n, k]). A and B are
+// fp32, bf16 or fp16; C is fp32, or as A and B; sums are taken in fp32 and rounded once to C, with what C held and the bias
+// in them. The bits depend on the plan's shape and dtypes and on the number of threads, on nothing else.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(auto fc, device.PlanGemm({.m = rows, .k = width, .n = 4 * width, .transpose_b = true, .bias = true}));
@@ -21,12 +22,13 @@ struct GemmSpec {
   int64_t m = 0;
   int64_t k = 0;
   int64_t n = 0;
-  bool transpose_a = false;  // A is stored as [k, m].
-  bool transpose_b = false;  // B is stored as [n, k].
-  bool bias = false;         // A row of [n] fp32 is added to every row of C.
-  bool accumulate = false;   // Adds to C in place of overwriting it.
-  DType input = DType::kFloat32;
-  DType output = DType::kFloat32;
+  bool transpose_a = false;            // A is stored as [k, m].
+  bool transpose_b = false;            // B is stored as [n, k].
+  bool bias = false;                   // A row of [n] is added to every row of C.
+  bool accumulate = false;             // Adds to C in place of overwriting it.
+  DType input = DType::kFloat32;       // of A and B
+  DType output = DType::kFloat32;      // of C: fp32, or `input`
+  DType bias_dtype = DType::kFloat32;  // fp32, or `input`
 };
 
 class Gemm {

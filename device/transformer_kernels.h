@@ -4,6 +4,11 @@
 // follow from the arrays handed in. Sums over rows go through partials: one row of sums for each kRowsPerPartial rows, which
 // SumRows adds up where the gradient belongs. So no result depends on the number of threads.
 //
+// An array is of "the dtype" where its comment says nothing: fp32, bf16 or fp16, one for all arrays of a call; arithmetic is
+// done in fp32, and each element rounded once. The residual stream x and its gradient d_x, partials and the rows of a loss
+// are fp32 always. A gradient that is "its own" may be fp32 whatever the dtype is, or two bytes; it is summed in fp32, with
+// what was there, and rounded once.
+//
 // Example: the norm's backward, and the gradient of its weight.
 //   kernels.LayerNormBackward(stream, d_y, normalized, inverse_deviation, weight, d_x, WriteMode::kAccumulate, partials);
 //   kernels.SumRows(stream, partials.weight, d_weight, WriteMode::kOverwrite);
@@ -49,34 +54,38 @@ class TransformerKernels {
  public:
   virtual ~TransformerKernels() = default;
 
-  // x[r] = table[tokens[r]] + positions[r % context]. tokens: int32 [rows], each a row of table; positions [context, width].
+  // x[r] = table[tokens[r]] + positions[r % context]. tokens: int32 [rows], each a row of table; positions [context, width];
+  // x fp32.
   virtual void Embed(Stream& stream, In tokens, In table, In positions, Out x) = 0;
-  // d_table[tokens[r]] += d_x[r], row after row; kOverwrite: the others become 0.
+  // d_table[tokens[r]] += d_x[r], row after row; kOverwrite: the others become 0. d_x fp32; d_table its own.
   virtual void EmbedTokensBackward(Stream& stream, In tokens, In d_x, InOut d_table, WriteMode mode) = 0;
-  // d_positions[p] (+)= the sum of d_x[r] over the rows at position p.
+  // d_positions[p] (+)= the sum of d_x[r] over the rows at position p. d_x fp32; d_positions its own.
   virtual void EmbedPositionsBackward(Stream& stream, In d_x, InOut d_positions, WriteMode mode) = 0;
 
-  // normalized = (x - mean) / sqrt(variance + epsilon), y = normalized weight + bias; inverse_deviation [rows] fp32.
+  // normalized = (x - mean) / sqrt(variance + epsilon), y = normalized weight + bias, from `normalized` as it is stored.
+  // x fp32; inverse_deviation [rows] fp32.
   virtual void LayerNorm(Stream& stream, In x, In weight, In bias, Out normalized, Out inverse_deviation, Out y) = 0;
-  // y alone, again.
+  // y alone, again: the same bits.
   virtual void LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) = 0;
-  // d_x (+)= the gradient of LayerNorm's x.
+  // d_x (+)= the gradient of LayerNorm's x. d_y: the dtype, or fp32; d_x fp32. Where `rounded` is not empty it becomes d_x
+  // in the dtype, for the products that read it.
   virtual void LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight, InOut d_x,
-                                 WriteMode mode, const LayerNormPartials& partials) = 0;
+                                 WriteMode mode, const LayerNormPartials& partials, Out rounded = {}) = 0;
 
   // y = GELU(x), the tanh form; [rows, width], any shape.
   virtual void Gelu(Stream& stream, In x, Out y) = 0;
   // x becomes GELU(x); d, the gradient of that, becomes the gradient of x; partials [PartialRows(rows), width]: d's sums.
   virtual void GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) = 0;
 
-  // sum[width] (+)= the rows of x [rows, width], first to last.
+  // sum[width] (+)= the rows of x [rows, width], first to last. x fp32, bf16 or fp16; sum its own.
   virtual void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) = 0;
 
   // The loss, forward: columns of logits [rows, count] become exp(logit - the rows' maximum so far), kept in block_maximum
-  // [rows]. Columns come in order; those from 0 begin anew. logits fp32; exponentials may be the same memory.
+  // [rows]. Columns come in order; those from 0 begin anew. logits fp32; exponentials in fp32 may be the same memory; in
+  // fp16 they are 2^15 times as large, so that small ones are not lost.
   virtual void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
                                 Out block_maximum) = 0;
-  // The loss, backward, after all columns: exponentials become scale (softmax - one at the target).
+  // The loss, backward, after all columns: exponentials become scale (softmax - one at the target), in the same dtype.
   virtual void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,
                             InOut exponentials) = 0;
   // loss [1] fp64 = the sum over rows of log(sum) + maximum - target_logit, first row to last.

@@ -89,6 +89,7 @@ absl::StatusOr<Operands> DescribeOperands(const GemmSpec& s) {
   Operands o;
   ZS_ASSIGN_OR_RETURN(const dnnl_data_type_t input, OneDnnType(s.input));
   ZS_ASSIGN_OR_RETURN(const dnnl_data_type_t output, OneDnnType(s.output));
+  ZS_ASSIGN_OR_RETURN(const dnnl_data_type_t bias, OneDnnType(s.bias_dtype));
   const dnnl_dims_t a = {s.m, s.k}, b = {s.k, s.n}, c = {s.m, s.n}, row = {1, s.n};
   const dnnl_dims_t a_strides = {s.transpose_a ? 1 : s.k, s.transpose_a ? s.m : 1};
   const dnnl_dims_t b_strides = {s.transpose_b ? 1 : s.n, s.transpose_b ? s.k : 1};
@@ -96,7 +97,7 @@ absl::StatusOr<Operands> DescribeOperands(const GemmSpec& s) {
   ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.a, 2, a, input, a_strides), s);
   ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.b, 2, b, input, b_strides), s);
   ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.c, 2, c, output, c_strides), s);
-  ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.bias, 2, row, dnnl_f32, c_strides), s);
+  ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.bias, 2, row, bias, c_strides), s);
   return o;
 }
 
@@ -173,6 +174,7 @@ void CpuGemm::Run(Stream& stream, In a, In b, InOut c, In bias) {
   CHECK_EQ(b.array.elements(), s.k * s.n) << Describe(s) << ": B";
   CHECK_EQ(c.array.elements(), s.m * s.n) << Describe(s) << ": C";
   CHECK_EQ(bias.array.elements(), s.bias ? s.n : 0) << Describe(s) << ": bias";
+  CHECK(!s.bias || bias.array.dtype() == s.bias_dtype) << Describe(s) << ": bias of " << Name(bias.array.dtype());
   CHECK(a.array.dtype() == s.input && b.array.dtype() == s.input && c.array.dtype() == s.output)
       << Describe(s) << ": dtypes";
   if (empty()) return;

@@ -58,7 +58,8 @@ void CpuTransformerKernels::LayerNormOutput(Stream& stream, In normalized, In we
 }
 
 void CpuTransformerKernels::LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight,
-                                              InOut d_x, WriteMode mode, const LayerNormPartials& partials) {
+                                              InOut d_x, WriteMode mode, const LayerNormPartials& partials, Out rounded) {
+  CHECK(rounded.array.empty()) << "layer norm backward: rounded";
   const int64_t width = weight.array.elements(), rows = RowsOf(d_y.array, width, "layer norm backward");
   for (const Array* sums : {&partials.weight, &partials.bias, &partials.d_x}) {
     CHECK_EQ(sums->elements(), PartialRows(rows) * width) << "layer norm backward: partials";
