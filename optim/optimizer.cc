@@ -1,6 +1,7 @@
 #include "zeroshard/optim/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,37 +52,59 @@ absl::Status CheckArray(std::string_view name, const Array& array, int64_t eleme
                                                  ", which does not fit ", elements, " weights in fp32"));
 }
 
+constexpr std::array<std::string_view, 2> kAdamState = {"exp_avg", "exp_avg_sq"};
+constexpr std::array<std::string_view, 1> kMomentumState = {"momentum_buffer"};
+
 bool IsComputeDType(DType dtype) { return dtype == DType::kBfloat16 || dtype == DType::kFloat16; }
 
 }  // namespace
 
+std::span<const std::string_view> StateNames(const OptimizerOptions& options) {
+  if (options.kind != Kind::kSgd) return kAdamState;
+  if (options.momentum != 0) return kMomentumState;
+  return {};
+}
+
 Optimizer::Optimizer(device::Device& device, const OptimizerOptions& options, int64_t elements, std::vector<Run> runs)
     : device_(&device), options_(options), elements_(elements), runs_(std::move(runs)) {}
 
-absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(device::Device& device, const OptimizerOptions& options,
-                                                             int64_t elements, std::vector<Run> runs) {
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::CreateWithoutState(device::Device& device,
+                                                                         const OptimizerOptions& options, int64_t elements,
+                                                                         std::vector<Run> runs) {
   ZS_RETURN_IF_ERROR(Validate(options));
   if (elements < 0) {
     return absl::InvalidArgumentError(absl::StrCat("an optimizer's shard has ", elements, " elements; at least 0"));
   }
   ZS_RETURN_IF_ERROR(CheckRuns(elements, options.groups.size(), runs));
-  auto optimizer = absl::WrapUnique(new Optimizer(device, options, elements, std::move(runs)));
+  return absl::WrapUnique(new Optimizer(device, options, elements, std::move(runs)));
+}
+
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(device::Device& device, const OptimizerOptions& options,
+                                                             int64_t elements, std::vector<Run> runs) {
+  ZS_ASSIGN_OR_RETURN(auto optimizer, CreateWithoutState(device, options, elements, std::move(runs)));
   ZS_RETURN_IF_ERROR(optimizer->AllocateState());
   return optimizer;
 }
 
 absl::Status Optimizer::AllocateState() {
-  std::vector<std::string_view> names;
-  if (options_.kind != Kind::kSgd) {
-    names = {"exp_avg", "exp_avg_sq"};
-  } else if (options_.momentum != 0) {
-    names = {"momentum_buffer"};
-  }
-  for (std::string_view name : names) {
+  owns_state_ = true;
+  for (std::string_view name : StateNames(options_)) {
     const int64_t bytes = elements_ * device::SizeOf(DType::kFloat32);
     ZS_ASSIGN_OR_RETURN(device::Buffer buffer, device_->Allocate(bytes, device::Use::kMoments, name));
     state_.push_back({name, buffer.array(DType::kFloat32)});
     buffers_.push_back(std::move(buffer));
+  }
+  return absl::OkStatus();
+}
+
+// State that was handed over where there is an own one is as wrong as none where there is no own one.
+absl::Status Optimizer::CheckState(const Update& update) const {
+  const std::span<const std::string_view> names = StateNames(options_);
+  for (size_t i = 0; i < update.state.size(); ++i) {
+    const Array& state = update.state[i];
+    const int64_t count = owns_state_ || i >= names.size() ? 0 : update.weights.elements();
+    const std::string_view name = i < names.size() ? names[i] : "a state that this optimizer has not";
+    ZS_RETURN_IF_ERROR(CheckArray(name, state, count, state.dtype() == DType::kFloat32));
   }
   return absl::OkStatus();
 }
@@ -99,6 +122,7 @@ absl::Status Optimizer::Check(const Update& update) const {
     return absl::InvalidArgumentError(absl::StrCat("optimizer update of elements ", update.first, " to ",
                                                    update.first + count, " of a shard of ", elements_));
   }
+  ZS_RETURN_IF_ERROR(CheckState(update));
   if (update.scalars.bytes() != static_cast<int64_t>(sizeof(device::StepScalars))) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer update: scalars is ", update.scalars.bytes(),
                                                    " bytes; a StepScalars is ", sizeof(device::StepScalars)));
@@ -122,7 +146,9 @@ absl::Status Optimizer::Apply(device::Stream& stream, const Update& update) {
 
 void Optimizer::ApplyRun(device::Stream& stream, const Update& update, const Run& run) {
   const auto part = [&](const Array& a) { return a.empty() ? a : a.Slice(run.first - update.first, run.count); };
-  const auto state = [&](size_t i) { return state_[i].array.Slice(run.first, run.count); };
+  const auto state = [&](size_t i) {
+    return owns_state_ ? state_[i].array.Slice(run.first, run.count) : part(update.state[i]);
+  };
   const GroupOptions& group = options_.groups[static_cast<size_t>(run.group)];
   if (options_.kind == Kind::kSgd) {
     const device::SgdPass pass{.momentum = options_.momentum,
@@ -130,7 +156,7 @@ void Optimizer::ApplyRun(device::Stream& stream, const Update& update, const Run
                                .weight_decay = group.weight_decay,
                                .learning_rate_scale = group.learning_rate_scale};
     device_->step().Sgd(stream, pass, part(update.gradients), update.scalars, part(update.weights),
-                        state_.empty() ? Array() : state(0), part(update.write_back));
+                        options_.momentum == 0 ? Array() : state(0), part(update.write_back));
     return;
   }
   const device::AdamPass pass{.beta1 = options_.beta1,

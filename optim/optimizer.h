@@ -8,8 +8,12 @@
 //   ZS_ASSIGN_OR_RETURN(auto optimizer, Optimizer::Create(device, options, shard.elements(), runs));
 //   device.step().DeriveScalars(stream, sum_of_squares, MakeStepRule(options, 1.0, clip), std::nullopt, scalars);
 //   ZS_RETURN_IF_ERROR(optimizer->Apply(stream, {.weights = shard, .gradients = gradients, .scalars = scalars}));
+// State may also lie elsewhere (in host memory, in a file) and be handed to each Apply, a part at a time:
+//   ZS_ASSIGN_OR_RETURN(auto optimizer, Optimizer::CreateWithoutState(host, options, elements, runs));
+//   optimizer->Apply(stream, {.first = f, .weights = masters, ..., .state = {exp_avg, exp_avg_sq}});
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -41,9 +45,14 @@ struct Update {
   device::Array scalars = {};    // [sizeof(device::StepScalars)] uint8
   device::Array write_back =
       {};  // [count] bf16 or fp16: gets the new weights; empty where the masters are what is computed with
+  // [count] fp32 each, in the order of StateNames: of an optimizer without state of its own. Zeros before the first step.
+  std::array<device::Array, 2> state = {};
 };
 
-// A part of the state, for checkpoints: the names are PyTorch's.
+// What an optimizer keeps for each element, in order; the names are PyTorch's. At most two.
+std::span<const std::string_view> StateNames(const OptimizerOptions& options);
+
+// A part of the state, for checkpoints.
 struct StateTensor {
   std::string_view name;  // "exp_avg", "exp_avg_sq", "momentum_buffer"
   device::Array array;    // [elements] fp32
@@ -57,12 +66,17 @@ class Optimizer {
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(device::Device& device, const OptimizerOptions& options,
                                                            int64_t elements, std::vector<Run> runs);
 
+  // The same, without state: each Update brings it. `device` is where the pass runs.
+  static absl::StatusOr<std::unique_ptr<Optimizer>> CreateWithoutState(device::Device& device,
+                                                                       const OptimizerOptions& options, int64_t elements,
+                                                                       std::vector<Run> runs);
+
   // Queues the step's pass on `stream`. A shard may be updated in parts, in any order, each element once a step. Where the
   // scalars say skip, nothing is written. Errors: kInvalidArgument, for arrays whose sizes or dtypes do not fit; then
   // nothing was queued.
   absl::Status Apply(device::Stream& stream, const Update& update);
 
-  // Read and written by name: in memory of the Optimizer's device.
+  // Read and written by name: in memory of the Optimizer's device. Empty where each Update brings the state.
   std::span<const StateTensor> state() const { return state_; }
   int64_t state_bytes_per_element() const { return StateBytesPerElement(options_); }
   int64_t elements() const { return elements_; }
@@ -72,12 +86,14 @@ class Optimizer {
   Optimizer(device::Device& device, const OptimizerOptions& options, int64_t elements, std::vector<Run> runs);
   absl::Status AllocateState();
   absl::Status Check(const Update& update) const;
+  absl::Status CheckState(const Update& update) const;
   void ApplyRun(device::Stream& stream, const Update& update, const Run& run);
 
   device::Device* device_;
   OptimizerOptions options_;
   int64_t elements_;
   std::vector<Run> runs_;
+  bool owns_state_ = false;
   std::vector<device::Buffer> buffers_;
   std::vector<StateTensor> state_;
 };

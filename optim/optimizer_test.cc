@@ -301,6 +301,39 @@ TEST_P(OptimizerTest, StateIsFiledUnderMomentsByItsNames) {
   EXPECT_EQ(device_->ledger().now(Use::kMoments), 0);
 }
 
+TEST_P(OptimizerTest, StateThatIsHandedOverInPartsGivesTheBitsOfItsOwn) {
+  const Runs runs = {{0, 70, 0}, {128, 300, 1}, {448, 152, 2}};
+  for (const Kind kind : {Kind::kAdamW, Kind::kSgd}) {
+    OptimizerOptions options = Golden(kind);
+    options.momentum = kind == Kind::kSgd ? 0.9 : 0;
+    const size_t states = StateNames(options).size();
+    Make(options, 600, runs);
+    Write(weights_, Normal(600, 1));
+    for (unsigned step = 0; step < 2; ++step) Step(Normal(600, step + 2), 1, 1);
+    const std::vector<float> whole = Weights(), moment = State(states - 1);
+
+    Make(options, 600, runs);
+    optimizer_ = *Optimizer::CreateWithoutState(*device_, options, 600, runs);
+    EXPECT_TRUE(optimizer_->state().empty());
+    Write(weights_, Normal(600, 1));
+    const Buffer state[] = {New(600), New(600)};
+    for (unsigned step = 0; step < 2; ++step) {
+      Derive(Normal(600, step + 2), 1, 1);
+      for (int64_t first = 0; first < 600; first += 256) {
+        const int64_t count = std::min<int64_t>(256, 600 - first);
+        Update update{.first = first,
+                      .weights = weights_.array(DType::kFloat32).Slice(first, count),
+                      .gradients = gradients_.array(DType::kFloat32).Slice(first, count),
+                      .scalars = scalars_.array(DType::kUint8)};
+        for (size_t i = 0; i < states; ++i) update.state[i] = state[i].array(DType::kFloat32).Slice(first, count);
+        ASSERT_TRUE(optimizer_->Apply(*stream_, update).ok());
+      }
+    }
+    EXPECT_EQ(Weights(), whole);
+    EXPECT_EQ(Read(state[states - 1].array(DType::kFloat32)), moment);
+  }
+}
+
 TEST_P(OptimizerTest, AnEmptyShardSteps) {
   Make({}, 0, {});
   EXPECT_EQ(Step({}).norm, 0);
@@ -343,6 +376,16 @@ TEST_P(OptimizerErrorsTest, ArraysThatDoNotFitAreNamed) {
   EXPECT_THAT(ApplyError({.weights = w, .gradients = g, .scalars = s.Slice(0, 8)}), HasSubstr("scalars is 8 bytes"));
   EXPECT_THAT(ApplyError({.first = 1, .weights = w, .gradients = g, .scalars = s}),
               HasSubstr("elements 1 to 11 of a shard of 10"));
+}
+
+TEST_P(OptimizerErrorsTest, StateIsHandedOverWhereThereIsNoneAndOnlyThere) {
+  Make({}, 10, {{0, 10, 0}});
+  const Array w = weights_.array(DType::kFloat32), g = gradients_.array(DType::kFloat32), s = scalars_.array(DType::kUint8);
+  EXPECT_THAT(ApplyError({.weights = w, .gradients = g, .scalars = s, .state = {w, w}}), HasSubstr("exp_avg is 10"));
+  optimizer_ = *Optimizer::CreateWithoutState(*device_, {.kind = Kind::kSgd, .momentum = 0.5}, 10, {{0, 10, 0}});
+  EXPECT_THAT(ApplyError({.weights = w, .gradients = g, .scalars = s}), HasSubstr("momentum_buffer is 0 elements"));
+  EXPECT_THAT(ApplyError({.weights = w, .gradients = g, .scalars = s, .state = {w, w}}),
+              HasSubstr("a state that this optimizer has not is 10"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, OptimizerRulesTest, testing::ValuesIn(kDevices), NameOf);
