@@ -32,6 +32,8 @@ struct UnitSpec {
   bool backward_reads_parameters = true;
   // How often a micro-batch runs the unit: its gradients are ready that many times, and are the sum.
   int uses = 1;
+  // Whether a training micro-batch runs the unit's forward once more before its backward (unit_pass.h, Note: Recomputation).
+  bool recomputed = false;
 };
 
 inline int64_t Elements(const ParameterSpec& parameter) {

@@ -38,7 +38,7 @@ std::string Text(const EngineOptions& o) {
 std::string Text(const Layout& layout) {
   std::string text;
   for (const UnitLayout& unit : layout.units()) {
-    absl::StrAppend(&text, unit.name, " ", unit.backward_reads_parameters, " ", unit.uses, ": ",
+    absl::StrAppend(&text, unit.name, " ", unit.backward_reads_parameters, " ", unit.uses, " ", unit.recomputed, ": ",
                     absl::StrJoin(unit.parameters, " "), "\n");
   }
   for (const Parameter& p : layout.parameters()) {

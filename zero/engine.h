@@ -81,7 +81,8 @@ class Engine {
   int64_t reductions() const;
 
   // {sharded, unsharding} -> unsharded: the unit's parameters are whole for what is queued on compute() from now on, and the next
-  // unit's are on their way. Idempotent. In Pass::kBackward a unit that reads no parameters there gathers none.
+  // unit's are on their way. Idempotent. A unit that is recomputed is unsharded in Pass::kRecompute between its forward and its
+  // backward (model/unit_pass.h). In Pass::kBackward a unit that reads no parameters there gathers none.
   // Errors: kFailedPrecondition if more units are unsharded at once than there is memory for (1 + prefetch).
   absl::Status Unshard(int unit, Pass pass);
   // unsharded -> sharded: whoever touches the parameters now is refused. Idempotent.

@@ -156,6 +156,33 @@ TEST(EngineWire, ATiedParameterIsGatheredForEachEnd) {
   EXPECT_EQ(GathersPerMicroBatch(*layout, options, wte), 2);
 }
 
+TEST(EngineWire, ARecomputedUnitIsGatheredOnceMoreUnlessItIsKept) {
+  std::vector<model::UnitSpec> units = OddUnits();
+  units[1].recomputed = true;
+  units[2].recomputed = true;
+  for (int prefetch : {0, 1, 2, 5}) {
+    for (bool keep : {false, true}) {
+      EngineOptions options = Options(3, Partition::kFlat);
+      options.prefetch = prefetch;
+      options.keep_parameters = keep;
+      const Layout plain = *Layout::Create(OddUnits(), {.world_size = 3});
+      const Layout layout = *Layout::Create(units, {.world_size = 3});
+      for (int s = 0; s < static_cast<int>(layout.sections().size()); ++s) {
+        const std::vector<int>& users = layout.sections()[s].units;
+        const bool again = !keep && users.size() == 1 && layout.units()[users[0]].recomputed;
+        EXPECT_EQ(GathersPerMicroBatch(layout, options, s), GathersPerMicroBatch(plain, options, s) + again);
+      }
+      SCOPED_TRACE(testing::Describe(options, 3));
+      RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
+        const absl::StatusOr<TrainingRun> run = Train(communicator, units, options, {.steps = 3});
+        ASSERT_TRUE(run.ok()) << run.status();
+        const int64_t predicted = PredictDataBytes(layout, options, communicator.rank());
+        for (int64_t sent : run->data_bytes) EXPECT_EQ(sent, predicted) << "rank " << communicator.rank();
+      });
+    }
+  }
+}
+
 TEST(EngineWire, ReductionsAreNoMoreThanBucketsAndUnits) {
   for (int64_t bucket : {1000, 4096, 10000, 1000000}) {
     for (int stage : {1, 2, 3}) {

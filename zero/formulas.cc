@@ -103,6 +103,7 @@ int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int
     if (reads(u) && (options.keep_parameters || u == last_unit)) held.insert(u);
   }
   for (auto u = users.rbegin(); u != users.rend(); ++u) {
+    if (layout.units()[*u].recomputed) gathers += held.empty();
     if (!reads(*u)) continue;
     gathers += held.empty();
     held.erase(*u);

@@ -46,7 +46,7 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options);
 int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int rank);
 
 // How often a micro-batch gathers a section in stage 3: twice; once where backward reads no parameter, where the unit ends forward,
-// or with keep_parameters. A tied parameter: as often as a unit needs it while no other one holds it.
+// or with keep_parameters; once more where the unit is recomputed and not kept. A tied parameter: as often as a unit needs it while no other one holds it.
 int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int section);
 
 }  // namespace zeroshard::zero

@@ -90,6 +90,7 @@ struct UnitLayout {
   int own_sections = 0;              // how many of them are its own
   bool backward_reads_parameters = true;
   int uses = 1;
+  bool recomputed = false;  // forward runs once more before backward
 };
 
 class Layout {

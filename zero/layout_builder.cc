@@ -49,6 +49,10 @@ absl::StatusOr<Layout> LayoutBuilder::Build(const std::vector<model::UnitSpec>& 
     return absl::InvalidArgumentError(absl::StrCat("world size is ", layout_.options_.world_size));
   }
   if (units.empty()) return absl::InvalidArgumentError("the model has no unit");
+  if (units.back().recomputed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unit ", units.back().name, " is recomputed, but the last of a group of units, which is not, has to follow"));
+  }
   for (const model::UnitSpec& unit : units) ZS_RETURN_IF_ERROR(ReadUnit(unit));
   owners_.resize(layout_.parameters_.size());
   DealOut(/*trainable=*/true);
@@ -64,8 +68,10 @@ absl::Status LayoutBuilder::ReadUnit(const model::UnitSpec& spec) {
     return absl::InvalidArgumentError(absl::StrCat("unit ", spec.name, " has uses = ", spec.uses, "; at least 1"));
   }
   const int unit = static_cast<int>(layout_.units_.size());
-  layout_.units_.push_back(
-      {.name = spec.name, .backward_reads_parameters = spec.backward_reads_parameters, .uses = spec.uses});
+  layout_.units_.push_back({.name = spec.name,
+                            .backward_reads_parameters = spec.backward_reads_parameters,
+                            .uses = spec.uses,
+                            .recomputed = spec.recomputed});
   for (const model::ParameterSpec& parameter : spec.parameters) {
     ZS_RETURN_IF_ERROR(parameter.tied_to.empty() ? ReadParameter(parameter, unit) : ReadTied(parameter, unit));
   }

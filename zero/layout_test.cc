@@ -199,6 +199,7 @@ TEST(Layout, RefusesWhatMakesNoSenseByName) {
   ExpectRefused({{.name = "u", .parameters = {{.name = "a", .shape = {3}}, {.name = "b", .shape = {4}, .tied_to = "a"}}}},
                 "have to be equal");
   ExpectRefused({{.name = "u", .parameters = {}, .uses = 0}}, "uses = 0");
+  ExpectRefused({{.name = "u", .parameters = {}, .recomputed = true}}, "unit u is recomputed");
 }
 
 }  // namespace

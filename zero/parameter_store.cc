@@ -9,18 +9,18 @@
 namespace zeroshard::zero {
 
 bool ParameterStore::Reads(int unit, Pass pass) const {
-  return pass == Pass::kForward || layout_->units()[unit].backward_reads_parameters;
+  return pass != Pass::kBackward || layout_->units()[unit].backward_reads_parameters;
 }
 
 // Whether what forward gathered for `unit` stays for its backward.
 bool ParameterStore::Keeps(int unit) const {
-  return units_[unit].pass == Pass::kForward && Reads(unit, Pass::kBackward) &&
+  return units_[unit].pass != Pass::kBackward && Reads(unit, Pass::kBackward) &&
          (options_->keep_parameters || order_.EndsForward(unit));
 }
 
 absl::Status ParameterStore::Unshard(int unit, Pass pass) {
   Unit& u = units_[unit];
-  if (u.state == ShardState::kSharded || u.pass != pass) order_.Visit(unit, pass);
+  if (u.state == ShardState::kSharded || u.pass != pass) order_.Visit({unit, pass});
   u.pass = pass;
   if (Reads(unit, pass) && !u.holds) ZS_RETURN_IF_ERROR(Acquire(unit));
   u.state = ShardState::kUnsharded;
@@ -111,12 +111,13 @@ void ParameterStore::Drop(Block& block) {
 }
 
 void ParameterStore::Prefetch(int unit, Pass pass) {
-  int next = unit;
+  const UnitPass at = {unit, pass};
+  UnitPass next = at;
   for (int i = 0; i < EffectivePrefetch(*options_); ++i) {
-    next = order_.Next(next, pass);
-    if (next < 0 || next == unit) return;
-    if (!Reads(next, pass)) continue;
-    for (int b : units_[next].blocks) {
+    next = order_.Next(next);
+    if (next.unit < 0 || next == at) return;
+    if (!Reads(next.unit, next.pass)) continue;
+    for (int b : units_[next.unit].blocks) {
       if (blocks_[b].state != ShardState::kSharded) continue;
       const int slot = TakeSlot(b, unit, pass);
       if (slot < 0) return;
@@ -126,10 +127,10 @@ void ParameterStore::Prefetch(int unit, Pass pass) {
 }
 
 bool ParameterStore::IsExpected(int unit, int from, Pass pass) const {
-  int next = from;
-  for (int i = 0; i < EffectivePrefetch(*options_) && next >= 0; ++i) {
-    next = order_.Next(next, pass);
-    if (next == unit) return true;
+  UnitPass next = {from, pass};
+  for (int i = 0; i < EffectivePrefetch(*options_) && next.unit >= 0; ++i) {
+    next = order_.Next(next);
+    if (next.unit == unit) return true;
   }
   return false;
 }
@@ -143,7 +144,7 @@ int ParameterStore::TakeSlot(int block, int ahead_of, Pass pass) {
     const Unit& owner = units_[held.own_unit];
     if (owner.state == ShardState::kUnsharded) continue;
     // A prefetch gives way to what comes before it, and in backward to what forward kept.
-    const bool kept = owner.holds && pass == Pass::kBackward;
+    const bool kept = owner.holds && pass != Pass::kForward;
     if (ahead_of >= 0 && (kept || IsExpected(held.own_unit, ahead_of, pass))) continue;
     // What was merely prefetched goes before what was kept.
     if (evicted < 0 || held.holders == 0) evicted = s;

@@ -26,13 +26,23 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(comm::Com
   return store;
 }
 
+namespace {
+
+std::vector<bool> Recomputed(const Layout& layout) {
+  std::vector<bool> recomputed;
+  for (const UnitLayout& unit : layout.units()) recomputed.push_back(unit.recomputed);
+  return recomputed;
+}
+
+}  // namespace
+
 ParameterStore::ParameterStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
                                device::Stream& compute)
     : communicator_(&communicator),
       layout_(&layout),
       options_(&options),
       compute_(&compute),
-      order_(static_cast<int>(layout.units().size())),
+      order_(Recomputed(layout)),
       units_(layout.units().size()),
       block_of_section_(layout.sections().size(), -1),
       written_(communicator.device().MakeEvent()) {

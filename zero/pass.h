@@ -1,10 +1,11 @@
-// Which way a unit is about to be run.
+// Which way a unit is about to be run: forward, forward again for the sake of backward, backward.
 #pragma once
 
-#include <cstdint>
+#include "zeroshard/model/unit_pass.h"
 
 namespace zeroshard::zero {
 
-enum class Pass : uint8_t { kForward, kBackward };
+using model::Pass;
+using model::UnitPass;
 
 }  // namespace zeroshard::zero

@@ -1,28 +1,34 @@
 #include "zeroshard/zero/unit_order.h"
 
 namespace zeroshard::zero {
+namespace {
 
-UnitOrder::UnitOrder(int units) : seen_in_(units), ends_forward_(units - 1) {
-  for (int u = 0; u < units; ++u) {
-    next_[static_cast<size_t>(Pass::kForward)].push_back(u + 1 < units ? u + 1 : -1);
-    next_[static_cast<size_t>(Pass::kBackward)].push_back(u - 1);
+bool GoesForward(UnitPass at) { return at.pass == Pass::kForward; }
+
+}  // namespace
+
+UnitOrder::UnitOrder(const std::vector<bool>& recomputed) : ends_forward_(static_cast<int>(recomputed.size()) - 1) {
+  for (std::vector<Node>& nodes : nodes_) nodes.resize(recomputed.size());
+  UnitPass last;
+  for (const UnitPass at : model::TrainingPasses(recomputed)) {
+    if (last.unit >= 0 && GoesForward(last) == GoesForward(at)) node(last).next = at;
+    last = at;
   }
 }
 
-void UnitOrder::Visit(int unit, Pass pass) {
-  if (pass != pass_ || seen_in_[unit] == pass_number_) EndPass();
-  if (last_ >= 0) next_[static_cast<size_t>(pass)][last_] = unit;
-  pass_ = pass;
-  last_ = unit;
-  seen_in_[unit] = pass_number_;
+void UnitOrder::Visit(UnitPass at) {
+  if (last_.unit >= 0 && (GoesForward(at) != GoesForward(last_) || node(at).seen_in == pass_number_)) EndPass();
+  if (last_.unit >= 0) node(last_).next = at;
+  last_ = at;
+  node(at).seen_in = pass_number_;
 }
 
 void UnitOrder::EndPass() {
-  if (last_ >= 0) {
-    next_[static_cast<size_t>(pass_)][last_] = -1;
-    if (pass_ == Pass::kForward) ends_forward_ = last_;
+  if (last_.unit >= 0) {
+    node(last_).next = {};
+    if (GoesForward(last_)) ends_forward_ = last_.unit;
   }
-  last_ = -1;
+  last_ = {};
   ++pass_number_;
 }
 

@@ -1,9 +1,11 @@
-// Which unit comes next: what the last pass did is the guess for this one, the order of the list at first. A wrong guess costs a
+// What comes next: what the last pass over the units did is the guess for this one, TrainingPasses at first. A wrong guess costs a
 // gather that nobody uses, never more.
 //
+// Forward is one pass; backward is one, with what it recomputes.
+//
 // Example:
-//   order.Visit(3, Pass::kForward);
-//   order.Next(3, Pass::kForward);   // 4, until a pass went another way; -1 at its end
+//   order.Visit({3, Pass::kForward});
+//   order.Next({3, Pass::kForward});   // {4, kForward}, until a pass went another way; unit -1 at its end
 #pragma once
 
 #include <array>
@@ -17,23 +19,28 @@ namespace zeroshard::zero {
 
 class UnitOrder {
  public:
-  explicit UnitOrder(int units);
+  // `recomputed`: of each unit.
+  explicit UnitOrder(const std::vector<bool>& recomputed);
 
   // The unit is about to be run. A pass ends where the direction changes or a unit comes again.
-  void Visit(int unit, Pass pass);
+  void Visit(UnitPass at);
   // Whatever was under way is over.
   void EndPass();
 
-  int Next(int unit, Pass pass) const { return next_[static_cast<size_t>(pass)][unit]; }
+  UnitPass Next(UnitPass at) const { return nodes_[static_cast<size_t>(at.pass)][at.unit].next; }
   // Whether the last forward pass ended with this unit: then backward begins with it.
   bool EndsForward(int unit) const { return unit == ends_forward_; }
 
  private:
-  std::array<std::vector<int>, 2> next_;  // [pass][unit]
-  std::vector<int64_t> seen_in_;          // [unit]: the number of the last pass that ran it
+  struct Node {
+    UnitPass next = {};
+    int64_t seen_in = 0;  // the number of the last pass that ran it
+  };
+  Node& node(UnitPass at) { return nodes_[static_cast<size_t>(at.pass)][at.unit]; }
+
+  std::array<std::vector<Node>, 3> nodes_;  // [pass][unit]
   int64_t pass_number_ = 1;
-  Pass pass_ = Pass::kForward;
-  int last_ = -1;
+  UnitPass last_ = {};
   int ends_forward_;
 };
 

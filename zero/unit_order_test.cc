@@ -7,38 +7,61 @@
 namespace zeroshard::zero {
 namespace {
 
-void RunPass(UnitOrder& order, const std::vector<int>& units, Pass pass) {
-  for (int u : units) order.Visit(u, pass);
+constexpr UnitPass kEnd = {};
+
+UnitPass Forward(int unit) { return {unit, Pass::kForward}; }
+UnitPass Recompute(int unit) { return {unit, Pass::kRecompute}; }
+UnitPass Backward(int unit) { return {unit, Pass::kBackward}; }
+
+UnitOrder Plain(int units) { return UnitOrder(std::vector<bool>(units)); }
+
+void RunPass(UnitOrder& order, const std::vector<UnitPass>& passes) {
+  for (const UnitPass at : passes) order.Visit(at);
 }
 
 TEST(UnitOrder, GuessesTheOrderOfTheListAtFirst) {
-  UnitOrder order(3);
-  EXPECT_EQ(order.Next(0, Pass::kForward), 1);
-  EXPECT_EQ(order.Next(2, Pass::kForward), -1);
-  EXPECT_EQ(order.Next(2, Pass::kBackward), 1);
-  EXPECT_EQ(order.Next(0, Pass::kBackward), -1);
+  const UnitOrder order = Plain(3);
+  EXPECT_EQ(order.Next(Forward(0)), Forward(1));
+  EXPECT_EQ(order.Next(Forward(2)), kEnd);
+  EXPECT_EQ(order.Next(Backward(2)), Backward(1));
+  EXPECT_EQ(order.Next(Backward(0)), kEnd);
   EXPECT_TRUE(order.EndsForward(2));
 }
 
 TEST(UnitOrder, GuessesWhatTheLastPassDid) {
-  UnitOrder order(3);
-  RunPass(order, {1, 0, 2}, Pass::kForward);
-  RunPass(order, {2, 0, 1}, Pass::kBackward);
-  EXPECT_EQ(order.Next(1, Pass::kForward), 0);
-  EXPECT_EQ(order.Next(0, Pass::kForward), 2);
-  EXPECT_EQ(order.Next(0, Pass::kBackward), 1);
-  RunPass(order, {0, 1}, Pass::kForward);
+  UnitOrder order = Plain(3);
+  RunPass(order, {Forward(1), Forward(0), Forward(2)});
+  RunPass(order, {Backward(2), Backward(0), Backward(1)});
+  EXPECT_EQ(order.Next(Forward(1)), Forward(0));
+  EXPECT_EQ(order.Next(Forward(0)), Forward(2));
+  EXPECT_EQ(order.Next(Backward(0)), Backward(1));
+  RunPass(order, {Forward(0), Forward(1)});
   order.EndPass();
   EXPECT_TRUE(order.EndsForward(1));
-  EXPECT_EQ(order.Next(1, Pass::kForward), -1);
+  EXPECT_EQ(order.Next(Forward(1)), kEnd);
 }
 
 TEST(UnitOrder, AForwardPassWithoutBackwardEndsWhereItsUnitsComeAgain) {
-  UnitOrder order(3);
-  RunPass(order, {0, 1, 2}, Pass::kForward);
-  RunPass(order, {0, 1, 2}, Pass::kForward);
-  EXPECT_EQ(order.Next(2, Pass::kForward), -1);
+  UnitOrder order = Plain(3);
+  RunPass(order, {Forward(0), Forward(1), Forward(2)});
+  RunPass(order, {Forward(0), Forward(1), Forward(2)});
+  EXPECT_EQ(order.Next(Forward(2)), kEnd);
   EXPECT_TRUE(order.EndsForward(2));
+}
+
+TEST(UnitOrder, RecomputationIsAPartOfBackward) {
+  UnitOrder order({false, true, true, false, false});
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    EXPECT_EQ(order.Next(Forward(1)), Forward(2));
+    EXPECT_EQ(order.Next(Backward(4)), Recompute(1));
+    EXPECT_EQ(order.Next(Recompute(1)), Recompute(2));
+    EXPECT_EQ(order.Next(Recompute(2)), Backward(3));
+    EXPECT_EQ(order.Next(Backward(3)), Backward(2));
+    EXPECT_EQ(order.Next(Backward(2)), Backward(1));
+    EXPECT_EQ(order.Next(Backward(0)), kEnd);
+    EXPECT_TRUE(order.EndsForward(4));
+    RunPass(order, model::TrainingPasses({false, true, true, false, false}));
+  }
 }
 
 }  // namespace

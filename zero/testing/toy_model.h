@@ -55,6 +55,8 @@ class ToyModel {
   // loss [1] fp64 += the unit's.
   void Forward(device::Stream& stream, int unit, std::span<const device::Array> parameters, const Sample& sample,
                device::Array loss) const;
+  // Forward again for the sake of backward, which wants nothing of it: reads the parameters.
+  void Recompute(device::Stream& stream, std::span<const device::Array> parameters) const;
   void Backward(device::Stream& stream, int unit, std::span<const device::Array> parameters,
                 std::span<const model::GradientTarget> targets, const Sample& sample) const;
 

@@ -4,6 +4,7 @@
 
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/model/unit_pass.h"
 
 namespace zeroshard::zero::testing {
 
@@ -24,19 +25,22 @@ absl::Status WriteInitial(Engine& engine, const std::vector<model::UnitSpec>& un
 
 absl::Status RunMicroBatch(Engine& engine, const ToyModel& model, const std::vector<int>& units, const Sample& sample,
                            Array loss) {
-  for (int u : units) {
-    ZS_RETURN_IF_ERROR(engine.Unshard(u, Pass::kForward));
+  std::vector<bool> recomputed;
+  for (int u : units) recomputed.push_back(model.units()[u].recomputed);
+  for (const auto& [index, pass] : model::TrainingPasses(recomputed)) {
+    const int u = units[index];
+    ZS_RETURN_IF_ERROR(engine.Unshard(u, pass));
     ZS_ASSIGN_OR_RETURN(const auto parameters, engine.parameters(u));
-    model.Forward(engine.compute(), u, parameters, sample, loss);
+    if (pass == Pass::kForward) {
+      model.Forward(engine.compute(), u, parameters, sample, loss);
+    } else if (pass == Pass::kRecompute) {
+      model.Recompute(engine.compute(), parameters);
+    } else {
+      ZS_ASSIGN_OR_RETURN(const auto gradients, engine.gradients(u));
+      model.Backward(engine.compute(), u, parameters, gradients, sample);
+      ZS_RETURN_IF_ERROR(engine.GradientsReady(u));
+    }
     ZS_RETURN_IF_ERROR(engine.Reshard(u));
-  }
-  for (auto u = units.rbegin(); u != units.rend(); ++u) {
-    ZS_RETURN_IF_ERROR(engine.Unshard(*u, Pass::kBackward));
-    ZS_ASSIGN_OR_RETURN(const auto parameters, engine.parameters(*u));
-    ZS_ASSIGN_OR_RETURN(const auto gradients, engine.gradients(*u));
-    model.Backward(engine.compute(), *u, parameters, gradients, sample);
-    ZS_RETURN_IF_ERROR(engine.GradientsReady(*u));
-    ZS_RETURN_IF_ERROR(engine.Reshard(*u));
   }
   return absl::OkStatus();
 }

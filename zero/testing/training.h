@@ -41,7 +41,7 @@ struct TrainingRun {
 
 // Writes the parameters' first values.
 absl::Status WriteInitial(Engine& engine, const std::vector<model::UnitSpec>& units);
-// Forward and backward of one micro-batch over these units. loss: [1] fp64, is added to.
+// Forward and backward of one micro-batch over these units, and in between what they recompute. loss: [1] fp64, is added to.
 absl::Status RunMicroBatch(Engine& engine, const ToyModel& model, const std::vector<int>& units, const Sample& sample,
                            device::Array loss);
 // Reads every parameter, and every trainable one's gradient and moments.
