@@ -49,6 +49,11 @@ class Device {
   // The host address of memory from AllocateHost.
   virtual void* HostPointer(const Buffer& host_buffer) = 0;
 
+  // The memory and cores of the host, as a device with a ledger of its own: where offloaded state lives and is updated. Copies between
+  // its memory and this device's are the fastest (pinned on a GPU); HostAddress answers; its streams run at once, on the caller. It
+  // is the machine's memory apart from this device's also where both are the host's (device/cpu). Lives as long as this device.
+  virtual Device& host() = 0;
+
   virtual std::unique_ptr<Stream> MakeStream(StreamKind kind) = 0;
   virtual std::unique_ptr<Event> MakeEvent() = 0;
 

@@ -1,6 +1,8 @@
 #include "zeroshard/device/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 
 #include "zeroshard/device/cpu/cpu_attention.h"
 #include "zeroshard/device/cpu/cpu_elementwise.h"
@@ -30,6 +32,11 @@ class CpuDevice final : public Device {
     return Allocate(bytes, use, what);
   }
   void* HostPointer(const Buffer& host_buffer) override { return HostAddress(host_buffer.array(DType::kUint8)); }
+
+  Device& host() override {
+    std::call_once(host_made_, [this] { host_ = std::make_unique<CpuDevice>(CpuDeviceOptions{.threads = threads_}); });
+    return *host_;
+  }
 
   std::unique_ptr<Stream> MakeStream(StreamKind kind) override { return std::make_unique<CpuStream>(*this, kind); }
   std::unique_ptr<Event> MakeEvent() override { return std::make_unique<CpuEvent>(); }
@@ -63,6 +70,8 @@ class CpuDevice final : public Device {
   CpuElementwise elementwise_;
   CpuTransformerKernels transformer_;
   CpuStepKernels step_;
+  std::once_flag host_made_;
+  std::unique_ptr<Device> host_;
 };
 
 }  // namespace

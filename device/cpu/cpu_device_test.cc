@@ -49,6 +49,15 @@ TEST(CpuDeviceMemory, NoBytesGiveAnEmptyValidBuffer) {
   device->CopyToHost(*stream, buffer->array(DType::kFloat32), nullptr);
 }
 
+TEST(CpuDeviceMemory, OfTheHostHasALedgerOfItsOwn) {
+  auto device = MakeCpuDevice();
+  const Buffer moments = device->host().Allocate(4096, Use::kMoments, "offloaded moments").value();
+  EXPECT_EQ(device->ledger().now(Use::kMoments), 0);
+  EXPECT_EQ(device->host().ledger().now(Use::kMoments), 4096);
+  EXPECT_NE(device->host().HostAddress(moments.array(DType::kUint8)), nullptr);
+  EXPECT_EQ(&device->host(), &device->host());
+}
+
 TEST(CpuDeviceMemory, TooMuchIsRefusedWithTheTable) {
   auto device = MakeCpuDevice();
   for (int64_t bytes : {int64_t{1} << 45, INT64_MAX}) {

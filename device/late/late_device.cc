@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cpu/cpu_attention.h"
+#include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/cpu/cpu_elementwise.h"
 #include "zeroshard/device/cpu/cpu_gemm.h"
 #include "zeroshard/device/cpu/cpu_step_kernels.h"
@@ -45,7 +46,8 @@ class HostLateDevice final : public LateDevice {
         engine_(std::make_shared<LateEngine>(options)),
         elementwise_(threads_),
         transformer_(threads_),
-        step_(threads_) {}
+        step_(threads_),
+        host_(MakeCpuDevice({.threads = threads_})) {}
 
   std::string_view name() const override { return "late"; }
 
@@ -60,6 +62,9 @@ class HostLateDevice final : public LateDevice {
   void* HostPointer(const Buffer& host_buffer) override {
     return reinterpret_cast<void*>(host_buffer.array(DType::kUint8).address());
   }
+
+  // Its memory is no device memory: no clock looks at it.
+  Device& host() override { return *host_; }
 
   std::unique_ptr<Stream> MakeStream(StreamKind kind) override { return std::make_unique<LateStream>(*this, engine_, kind); }
   std::unique_ptr<Event> MakeEvent() override { return std::make_unique<LateEvent>(engine_); }
@@ -96,6 +101,7 @@ class HostLateDevice final : public LateDevice {
   CpuElementwise elementwise_;
   CpuTransformerKernels transformer_;
   CpuStepKernels step_;
+  const std::unique_ptr<Device> host_;
 };
 
 }  // namespace
