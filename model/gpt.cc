@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/model/activation_checkpoints.h"
 #include "zeroshard/model/gpt_activations.h"
 #include "zeroshard/model/gpt_block.h"
 #include "zeroshard/model/gpt_head.h"
@@ -19,12 +20,9 @@ using device::Stream;
 // The embedding's parameters, in order.
 enum EmbeddingParameter { kTokens, kPositions };
 
-// Where a micro-batch is: the units of forward, then those of backward in reverse, one by one.
-enum class Phase : uint8_t { kNone, kForward, kForwardDone, kBackward };
-
-std::string Name(Phase phase) {
-  constexpr const char* kNames[] = {"no micro-batch", "forward", "the end of forward", "backward"};
-  return kNames[static_cast<int>(phase)];
+std::string Name(UnitPass at) {
+  constexpr const char* kNames[] = {"forward", "recomputation", "backward"};
+  return absl::StrCat(kNames[static_cast<int>(at.pass)], " of unit ", at.unit);
 }
 
 }  // namespace
@@ -36,27 +34,42 @@ struct Gpt::Parts {
   GptBlock block;
   GptHead head;
   GptActivations activations;
+  std::unique_ptr<ActivationCheckpoints> checkpoints;
   TokenStage tokens;
   int64_t activation_bytes = 0;
 
-  Phase phase = Phase::kNone;
-  int next_unit = 0;
+  // The micro-batch runs passes [0, end); it is at `next`.
+  std::vector<UnitPass> passes;
+  size_t next = 0;
+  size_t end = 0;
   Purpose purpose = Purpose::kTrain;
   float gradient_scale = 1;
 
   int last_unit() const { return static_cast<int>(units.size()) - 1; }
-  absl::Status CheckTurn(Phase wanted, int unit) const;
+  std::string Place() const;
+  absl::Status CheckTurn(UnitPass wanted) const;
   absl::Status CheckParameters(int unit, std::span<const Array> parameters) const;
   absl::Status CheckTargets(int unit, std::span<const GradientTarget> targets) const;
+  const BlockActivations& own(int unit) const { return activations.blocks[groups().PlaceOf(unit - 1)]; }
+  CheckpointGroups groups() const { return GroupsOf(options); }
+  // Before the forward of a block, before it runs again.
+  void KeepInput(Stream& stream, int unit) const;
+  void RestoreInput(Stream& stream, int unit) const;
+  void BlockBackward(Stream& stream, int unit, std::span<const Array> parameters,
+                     std::span<const GradientTarget> targets) const;
   void EmbeddingBackward(Stream& stream, std::span<const GradientTarget> targets) const;
 };
 
-absl::Status Gpt::Parts::CheckTurn(Phase wanted, int unit) const {
-  if (phase == wanted && unit == next_unit) return absl::OkStatus();
-  const std::string next = phase == Phase::kForward || phase == Phase::kBackward ? absl::StrCat(" of unit ", next_unit) : "";
-  return absl::FailedPreconditionError(absl::StrCat(Name(wanted), " of unit ", unit, " out of turn: the micro-batch is at ",
-                                                    Name(phase), next,
-                                                    purpose == Purpose::kTrain ? "" : ", and is not for training"));
+std::string Gpt::Parts::Place() const {
+  if (end == 0) return "there is no micro-batch";
+  if (next < end) return absl::StrCat("the micro-batch is at ", Name(passes[next]));
+  return absl::StrCat("the micro-batch has ended",
+                      purpose == Purpose::kTrain ? "" : " with forward: it is not for training");
+}
+
+absl::Status Gpt::Parts::CheckTurn(UnitPass wanted) const {
+  if (next < end && passes[next] == wanted) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(Name(wanted), " out of turn: ", Place()));
 }
 
 absl::Status Gpt::Parts::CheckParameters(int unit, std::span<const Array> parameters) const {
@@ -90,6 +103,26 @@ absl::Status Gpt::Parts::CheckTargets(int unit, std::span<const GradientTarget> 
   return absl::OkStatus();
 }
 
+void Gpt::Parts::KeepInput(Stream& stream, int unit) const {
+  const int64_t layer = unit - 1;
+  if (purpose != Purpose::kTrain || !groups().RunsAgain(layer) || !groups().IsFirst(layer)) return;
+  checkpoints->Keep(stream, groups().GroupOf(layer), activations.residual);
+}
+
+void Gpt::Parts::RestoreInput(Stream& stream, int unit) const {
+  const int64_t layer = unit - 1;
+  if (groups().IsFirst(layer)) checkpoints->Restore(stream, groups().GroupOf(layer), activations.residual);
+}
+
+void Gpt::Parts::BlockBackward(Stream& stream, int unit, std::span<const Array> parameters,
+                               std::span<const GradientTarget> targets) const {
+  if (groups().RunsAgain(unit - 1) && groups().IsLast(unit - 1)) {
+    RestoreInput(stream, unit);
+    block.Recompute(stream, parameters, activations, own(unit));
+  }
+  block.Backward(stream, parameters, targets, activations, own(unit));
+}
+
 void Gpt::Parts::EmbeddingBackward(Stream& stream, std::span<const GradientTarget> targets) const {
   device::TransformerKernels& kernels = stream.device().transformer();
   const GradientTarget &tokens_target = targets[kTokens], &positions_target = targets[kPositions];
@@ -105,6 +138,7 @@ void Gpt::Parts::EmbeddingBackward(Stream& stream, std::span<const GradientTarge
 absl::StatusOr<std::unique_ptr<Gpt>> Gpt::Create(device::Device& device, const GptOptions& options) {
   auto parts = std::make_unique<Parts>();
   ZS_ASSIGN_OR_RETURN(parts->units, GptUnits(options));
+  parts->passes = TrainingPasses(parts->units);
   parts->options = options;
   for (const UnitSpec& unit : parts->units) {
     std::vector<int64_t>& elements = parts->elements.emplace_back();
@@ -116,9 +150,11 @@ absl::StatusOr<std::unique_ptr<Gpt>> Gpt::Create(device::Device& device, const G
   ZS_ASSIGN_OR_RETURN(parts->head, GptHead::Plan(device, options));
   const int64_t plans = device.ledger().now(device::Use::kActivations) - before;
   const int64_t workspace = parts->block.attention_workspace_bytes();
-  parts->activation_bytes = plans + GptActivations::Bytes(options, workspace) + TokenStage::Bytes(options);
+  parts->activation_bytes = plans + GptActivations::Bytes(options, workspace) + TokenStage::Bytes(options) +
+                            ActivationCheckpoints::DeviceBytes(options) + ActivationCheckpoints::HostBytes(options);
   device.ledger().Predict(device::Use::kActivations, parts->activation_bytes);
   ZS_ASSIGN_OR_RETURN(parts->activations, GptActivations::Allocate(device, options, workspace));
+  ZS_ASSIGN_OR_RETURN(parts->checkpoints, ActivationCheckpoints::Allocate(device, options));
   ZS_ASSIGN_OR_RETURN(parts->tokens, TokenStage::Allocate(device, options));
   return std::unique_ptr<Gpt>(new Gpt(std::move(parts)));
 }
@@ -128,6 +164,7 @@ Gpt::~Gpt() = default;
 
 const GptOptions& Gpt::options() const { return parts_->options; }
 const std::vector<UnitSpec>& Gpt::units() const { return parts_->units; }
+const std::vector<UnitPass>& Gpt::passes() const { return parts_->passes; }
 int64_t Gpt::activation_bytes() const { return parts_->activation_bytes; }
 Array Gpt::loss_sum() const { return parts_->activations.loss; }
 int64_t Gpt::target_tokens() const { return parts_->tokens.target_tokens(); }
@@ -135,9 +172,9 @@ int64_t Gpt::target_tokens() const { return parts_->tokens.target_tokens(); }
 absl::Status Gpt::BeginMicroBatch(Stream& stream, const MicroBatch& micro_batch) {
   Parts& p = *parts_;
   ZS_RETURN_IF_ERROR(p.tokens.Copy(stream, micro_batch, p.activations.inputs, p.activations.targets));
-  p.phase = Phase::kForward;
-  p.next_unit = 0;
   p.purpose = micro_batch.purpose;
+  p.next = 0;
+  p.end = p.purpose == Purpose::kTrain ? p.passes.size() : p.units.size();
   p.gradient_scale = static_cast<float>(micro_batch.gradient_scale);
   return absl::OkStatus();
 }
@@ -145,52 +182,55 @@ absl::Status Gpt::BeginMicroBatch(Stream& stream, const MicroBatch& micro_batch)
 absl::Status Gpt::Forward(Stream& stream, int unit, std::span<const Array> parameters) {
   Parts& p = *parts_;
   const GptActivations& a = p.activations;
-  ZS_RETURN_IF_ERROR(p.CheckTurn(Phase::kForward, unit));
+  ZS_RETURN_IF_ERROR(p.CheckTurn({unit, Pass::kForward}));
   ZS_RETURN_IF_ERROR(p.CheckParameters(unit, parameters));
   if (unit == 0) {
     stream.device().transformer().Embed(stream, a.inputs, parameters[kTokens], parameters[kPositions], a.residual);
   } else if (unit < p.last_unit()) {
-    p.block.Forward(stream, parameters, a, a.blocks[unit - 1]);
+    p.KeepInput(stream, unit);
+    p.block.Forward(stream, parameters, a, p.own(unit));
   } else {
     p.head.Forward(stream, parameters, a);
     if (p.purpose == Purpose::kEvaluate) p.head.Loss(stream, parameters, a);
   }
-  if (unit < p.last_unit()) {
-    p.next_unit = unit + 1;
-  } else {
-    p.phase = p.purpose == Purpose::kTrain ? Phase::kBackward : Phase::kForwardDone;
-  }
+  ++p.next;
+  return absl::OkStatus();
+}
+
+absl::Status Gpt::Recompute(Stream& stream, int unit, std::span<const Array> parameters) {
+  Parts& p = *parts_;
+  ZS_RETURN_IF_ERROR(p.CheckTurn({unit, Pass::kRecompute}));
+  ZS_RETURN_IF_ERROR(p.CheckParameters(unit, parameters));
+  p.RestoreInput(stream, unit);
+  p.block.Forward(stream, parameters, p.activations, p.own(unit));
+  ++p.next;
   return absl::OkStatus();
 }
 
 absl::Status Gpt::Backward(Stream& stream, int unit, std::span<const Array> parameters,
                            std::span<const GradientTarget> targets) {
   Parts& p = *parts_;
-  const GptActivations& a = p.activations;
-  ZS_RETURN_IF_ERROR(p.CheckTurn(Phase::kBackward, unit));
+  ZS_RETURN_IF_ERROR(p.CheckTurn({unit, Pass::kBackward}));
   if (p.units[unit].backward_reads_parameters) ZS_RETURN_IF_ERROR(p.CheckParameters(unit, parameters));
   ZS_RETURN_IF_ERROR(p.CheckTargets(unit, targets));
   if (unit == p.last_unit()) {
-    p.head.LossAndBackward(stream, parameters, targets, a, p.gradient_scale);
+    p.checkpoints->BeginBackward();
+    p.head.LossAndBackward(stream, parameters, targets, p.activations, p.gradient_scale);
   } else if (unit > 0) {
-    p.block.Backward(stream, parameters, targets, a, a.blocks[unit - 1]);
+    p.BlockBackward(stream, unit, parameters, targets);
   } else {
     p.EmbeddingBackward(stream, targets);
   }
-  if (unit > 0) {
-    p.next_unit = unit - 1;
-  } else {
-    p.phase = Phase::kNone;
-  }
+  ++p.next;
   return absl::OkStatus();
 }
 
 absl::Status Gpt::Logits(Stream& stream, std::span<const Array> parameters, int64_t row, int64_t position,
                          device::Out logits) {
   Parts& p = *parts_;
-  if (p.purpose != Purpose::kSample || p.phase != Phase::kForwardDone) {
+  if (p.purpose != Purpose::kSample || p.end == 0 || p.next < p.end) {
     return absl::FailedPreconditionError(
-        absl::StrCat("logits are there after forward of the head in a micro-batch for sampling; this is ", Name(p.phase)));
+        absl::StrCat("logits are there after forward of the head in a micro-batch for sampling: ", p.Place()));
   }
   if (row < 0 || row >= p.options.batch || position < 0 || position >= p.options.context) {
     return absl::InvalidArgumentError(absl::StrCat("logits of row ", row, ", position ", position, ": there are ",

@@ -13,8 +13,11 @@
 //
 // Example: one micro-batch.
 //   ZS_RETURN_IF_ERROR(gpt->BeginMicroBatch(stream, {.inputs = x, .targets = y, .rows = 4, .gradient_scale = 1.0 / tokens}));
-//   for (int u = 0; u < units; ++u) ZS_RETURN_IF_ERROR(gpt->Forward(stream, u, parameters[u]));
-//   for (int u = units - 1; u >= 0; --u) ZS_RETURN_IF_ERROR(gpt->Backward(stream, u, parameters[u], targets[u]));
+//   for (const auto& [u, pass] : gpt->passes()) {  // TrainingPasses(units)
+//     if (pass == Pass::kForward) ZS_RETURN_IF_ERROR(gpt->Forward(stream, u, parameters[u]));
+//     if (pass == Pass::kRecompute) ZS_RETURN_IF_ERROR(gpt->Recompute(stream, u, parameters[u]));
+//     if (pass == Pass::kBackward) ZS_RETURN_IF_ERROR(gpt->Backward(stream, u, parameters[u], targets[u]));
+//   }
 //   device.CopyToHost(stream, gpt->loss_sum(), &loss);  // of gpt->target_tokens() tokens
 #pragma once
 
@@ -30,6 +33,7 @@
 #include "zeroshard/model/gradient_target.h"
 #include "zeroshard/model/micro_batch.h"
 #include "zeroshard/model/unit.h"
+#include "zeroshard/model/unit_pass.h"
 
 namespace zeroshard::model {
 
@@ -44,17 +48,22 @@ class Gpt {
 
   const GptOptions& options() const;
   const std::vector<UnitSpec>& units() const;
+  // What a training micro-batch runs, in order: TrainingPasses(units()). Other purposes run the forward passes of it.
+  const std::vector<UnitPass>& passes() const;
   int64_t activation_bytes() const;
 
   // Takes the tokens (copied before it returns: the spans may be dropped). Any micro-batch that was under way is abandoned.
   // Waits for the copy of two micro-batches before. Errors: kInvalidArgument for rows, sizes, or a token, naming where it is.
   absl::Status BeginMicroBatch(device::Stream& stream, const MicroBatch& micro_batch);
 
-  // Units run in order, 0 to the last. `parameters`: the unit's, full, in its order.
+  // The next of passes(). `parameters`: the unit's, full, in its order.
   // Errors: kFailedPrecondition for a unit out of turn; kInvalidArgument for parameters of another number, size or dtype.
   absl::Status Forward(device::Stream& stream, int unit, std::span<const device::Array> parameters);
 
-  // Units run in reverse, after the last Forward, once each. A unit that says so in backward_reads_parameters == false takes empty
+  // The unit's forward once more, for backward's sake: of a group of which only the input was kept. Errors: as Forward.
+  absl::Status Recompute(device::Stream& stream, int unit, std::span<const device::Array> parameters);
+
+  // The last block of such a group runs its own forward again first. A unit that says so in backward_reads_parameters == false takes empty
   // `parameters`. `targets`: one for each parameter; an empty array is not computed. A tied matrix has two targets, the head's
   // first: the embedding's then says `accumulate`. Errors: as Forward.
   absl::Status Backward(device::Stream& stream, int unit, std::span<const device::Array> parameters,

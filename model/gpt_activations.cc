@@ -81,7 +81,7 @@ GptActivations LayOut(const GptOptions& options, int64_t workspace_bytes, Arena&
   a.d_residual = arena.Floats(rows * width);
   a.y = arena.Take(rows * width, options.dtype);
   a.d_y = arena.Floats(rows * width);
-  for (int64_t layer = 0; layer < options.layers; ++layer) a.blocks.push_back(TakeBlock(arena, options, rows));
+  for (int64_t block = 0; block < GroupsOf(options).size(); ++block) a.blocks.push_back(TakeBlock(arena, options, rows));
   a.head_norm = TakeNorm(arena, rows, width, options.dtype);
   const int64_t partials = device::PartialRows(rows) * width;
   a.partials = {.weight = arena.Floats(partials), .bias = arena.Floats(partials), .d_x = arena.Floats(partials)};

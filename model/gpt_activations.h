@@ -2,7 +2,8 @@
 //
 // rows = batch * context tokens. Of a block, backward finds the normalised inputs of its two norms, queries, keys and values, the
 // attention's output, and the inputs of its GELU: 10 * rows * width elements; the rest is computed again. Scratch that is never
-// wanted at the same time shares its place.
+// wanted at the same time shares its place. With activation checkpointing there are activations for one group's blocks, which the
+// groups take in turn (checkpoint_groups.h).
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(GptActivations activations, GptActivations::Allocate(device, options, attention->workspace_bytes()));
@@ -48,11 +49,11 @@ struct GptActivations {
   device::Array inputs;   // int32 [rows]
   device::Array targets;  // int32 [rows]
 
-  device::Array residual;    // [rows, width] fp32: the stream that blocks add to
-  device::Array d_residual;  // [rows, width] fp32
-  device::Array y;           // [rows, width]: a norm's output
-  device::Array d_y;         // [rows, width] fp32
-  std::vector<BlockActivations> blocks;
+  device::Array residual;                // [rows, width] fp32: the stream that blocks add to
+  device::Array d_residual;              // [rows, width] fp32
+  device::Array y;                       // [rows, width]: a norm's output
+  device::Array d_y;                     // [rows, width] fp32
+  std::vector<BlockActivations> blocks;  // [CheckpointGroups::size()]
   NormActivations head_norm;
 
   // Left by the last norm's backward: partials.d_x is the sum of d_residual over rows, which the next unit's bias wants.

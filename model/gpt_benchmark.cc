@@ -24,6 +24,8 @@ ABSL_FLAG(int64_t, width, 384, "of the residual stream");
 ABSL_FLAG(int64_t, context, 256, "tokens of a sequence");
 ABSL_FLAG(int64_t, vocab, 50304, "tokens of the vocabulary");
 ABSL_FLAG(int64_t, batch, 4, "sequences of a micro-batch");
+ABSL_FLAG(int64_t, checkpoint_every, 0, "blocks of which only the input is kept; 0: no activation checkpointing");
+ABSL_FLAG(bool, checkpoints_on_host, false, "whether those inputs wait in host memory");
 ABSL_FLAG(int, steps, 5, "timed micro-batches, after one that is not");
 
 namespace zeroshard::model {
@@ -50,13 +52,11 @@ absl::Status RunOnce(SingleRank& rank, TimedStream& stream, const MicroBatch& mi
   const int last = static_cast<int>(gpt.units().size()) - 1;
   const auto section = [&](int unit) { stream.set_section(unit == 0 ? "embedding" : unit == last ? "head" : "blocks"); };
   ZS_RETURN_IF_ERROR(gpt.BeginMicroBatch(stream, micro_batch));
-  for (int unit = 0; unit <= last; ++unit) {
+  for (const auto& [unit, pass] : gpt.passes()) {
     section(unit);
-    ZS_RETURN_IF_ERROR(gpt.Forward(stream, unit, rank.parameters(unit)));
-  }
-  for (int unit = last; unit >= 0; --unit) {
-    section(unit);
-    ZS_RETURN_IF_ERROR(gpt.Backward(stream, unit, rank.parameters(unit), rank.targets(unit)));
+    if (pass == Pass::kForward) ZS_RETURN_IF_ERROR(gpt.Forward(stream, unit, rank.parameters(unit)));
+    if (pass == Pass::kRecompute) ZS_RETURN_IF_ERROR(gpt.Recompute(stream, unit, rank.parameters(unit)));
+    if (pass == Pass::kBackward) ZS_RETURN_IF_ERROR(gpt.Backward(stream, unit, rank.parameters(unit), rank.targets(unit)));
   }
   return absl::OkStatus();
 }
@@ -109,7 +109,9 @@ int main(int argc, char** argv) {
                                              .width = absl::GetFlag(FLAGS_width),
                                              .context = absl::GetFlag(FLAGS_context),
                                              .vocab = absl::GetFlag(FLAGS_vocab),
-                                             .batch = absl::GetFlag(FLAGS_batch)};
+                                             .batch = absl::GetFlag(FLAGS_batch),
+                                             .checkpoint_every = absl::GetFlag(FLAGS_checkpoint_every),
+                                             .checkpoints_on_host = absl::GetFlag(FLAGS_checkpoints_on_host)};
   const absl::Status status = zeroshard::model::Benchmark(options, std::max(1, absl::GetFlag(FLAGS_steps)));
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());

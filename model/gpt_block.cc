@@ -51,6 +51,13 @@ absl::StatusOr<GptBlock> GptBlock::Plan(device::Device& device, const GptOptions
 
 void GptBlock::Forward(Stream& stream, std::span<const Array> parameters, const GptActivations& shared,
                        const BlockActivations& own) const {
+  Recompute(stream, parameters, shared, own);
+  stream.device().transformer().Gelu(stream, own.fc, shared.gelu);
+  out_.Forward(stream, shared.gelu, parameters[kOutWeight], parameters[kOutBias], shared.residual);
+}
+
+void GptBlock::Recompute(Stream& stream, std::span<const Array> parameters, const GptActivations& shared,
+                         const BlockActivations& own) const {
   const auto& p = parameters;
   device::TransformerKernels& kernels = stream.device().transformer();
   kernels.LayerNorm(stream, shared.residual, p[kNorm1Weight], p[kNorm1Bias], own.norm_1.normalized,
@@ -62,8 +69,6 @@ void GptBlock::Forward(Stream& stream, std::span<const Array> parameters, const 
   kernels.LayerNorm(stream, shared.residual, p[kNorm2Weight], p[kNorm2Bias], own.norm_2.normalized,
                     own.norm_2.inverse_deviation, shared.y);
   fc_.Forward(stream, shared.y, p[kFcWeight], p[kFcBias], own.fc);
-  kernels.Gelu(stream, own.fc, shared.gelu);
-  out_.Forward(stream, shared.gelu, p[kOutWeight], p[kOutBias], shared.residual);
 }
 
 void GptBlock::Backward(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,

@@ -31,6 +31,10 @@ class GptBlock {
   void Forward(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared,
                const BlockActivations& own) const;
 
+  // What Forward leaves in `own`, again, from shared.residual; the rest of Forward, which only the next unit wants, is not run.
+  void Recompute(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared,
+                 const BlockActivations& own) const;
+
   // shared.d_residual goes from the gradient of the block's output to that of its input, and shared.partials.d_x with it.
   void Backward(device::Stream& stream, std::span<const device::Array> parameters, std::span<const GradientTarget> targets,
                 const GptActivations& shared, const BlockActivations& own) const;

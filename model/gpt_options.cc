@@ -76,6 +76,14 @@ absl::Status ValidateGptOptions(const GptOptions& options) {
         absl::StrCat("heads = ", options.heads, " does not divide width = ", options.width,
                      ": the nearest that does is heads = ", NearestDivisor(options.width, options.heads)));
   }
+  if (options.checkpoint_every < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint_every = ", options.checkpoint_every,
+                                                   ": must be 0 (no activation checkpointing), or a number of blocks"));
+  }
+  if (options.checkpoints_on_host && options.checkpoint_every == 0) {
+    return absl::InvalidArgumentError(
+        "checkpoints_on_host without activation checkpointing: take checkpoint_every = 1 or more");
+  }
   if (options.batch * options.context > kLargestSize) {
     return absl::InvalidArgumentError(absl::StrCat(
         "batch = ", options.batch, " rows of context = ", options.context, " tokens are more than ", kLargestSize,
@@ -92,7 +100,11 @@ absl::StatusOr<std::vector<UnitSpec>> GptUnits(const GptOptions& options) {
                    .parameters = {Matrix(wte, options.vocab, options.width),
                                   Matrix("transformer.wpe.weight", options.context, options.width)},
                    .backward_reads_parameters = false});
-  for (int64_t layer = 0; layer < options.layers; ++layer) units.push_back(Block(layer, options.width));
+  const CheckpointGroups groups = GroupsOf(options);
+  for (int64_t layer = 0; layer < options.layers; ++layer) {
+    units.push_back(Block(layer, options.width));
+    units.back().recomputed = groups.RunsAgain(layer) && !groups.IsLast(layer);
+  }
   ParameterSpec head = Matrix("lm_head.weight", options.vocab, options.width);
   if (options.tied) head.tied_to = wte;
   units.push_back({.name = "head",

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/device/dtype.h"
+#include "zeroshard/model/checkpoint_groups.h"
 #include "zeroshard/model/unit.h"
 
 namespace zeroshard::model {
@@ -41,11 +42,16 @@ struct GptOptions {
   // Of the gradients that backward writes: fp32, or `dtype` (rounded once from fp32 sums).
   device::DType gradient_dtype = device::DType::kFloat32;
   // Activation checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost"): of every `checkpoint_every` blocks only
-  // the input is kept from forward, and backward runs their forward again; 0: all activations are kept. The same bits.
+  // the input is kept from forward, and backward runs their forward again; 0: all activations are kept. The same bits. Of a group
+  // of more than one, all units but the last are UnitSpec::recomputed.
   int64_t checkpoint_every = 0;
   // Those inputs wait in host memory (pinned on a GPU) in place of the device's.
   bool checkpoints_on_host = false;
 };
+
+inline CheckpointGroups GroupsOf(const GptOptions& options) {
+  return CheckpointGroups(options.layers, options.checkpoint_every);
+}
 
 // Errors: kInvalidArgument, with the value, what is allowed and the nearest valid choice; kUnimplemented for a dtype.
 absl::Status ValidateGptOptions(const GptOptions& options);

@@ -54,6 +54,21 @@ TEST(GptOptionsTest, Frozen_IsByPrefixAndFollowsTheTie) {
   EXPECT_NE(GptUnits(options).status().message().find("'transformer.h.7'"), absl::string_view::npos);
 }
 
+TEST(GptOptionsTest, CheckpointGroups_RecomputeAllButTheirLastUnitAndTheLastGroup) {
+  const auto recomputed = [](int64_t layers, int64_t every) {
+    std::string letters;
+    const auto units = GptUnits({.layers = layers, .checkpoint_every = every});
+    for (const UnitSpec& unit : *units) letters += unit.recomputed ? 'r' : '.';
+    return letters;
+  };
+  EXPECT_EQ(recomputed(5, 0), ".......");
+  EXPECT_EQ(recomputed(5, 1), ".......");
+  EXPECT_EQ(recomputed(5, 2), ".r.r...");
+  EXPECT_EQ(recomputed(5, 3), ".rr....");
+  EXPECT_EQ(recomputed(5, 5), ".......");
+  EXPECT_EQ(recomputed(5, 9), ".......");
+}
+
 TEST(GptOptionsTest, BadSizes_NameTheValueAndTheNearestChoice) {
   const auto message = [](const GptOptions& options) {
     const absl::Status status = ValidateGptOptions(options);
@@ -66,6 +81,8 @@ TEST(GptOptionsTest, BadSizes_NameTheValueAndTheNearestChoice) {
   EXPECT_NE(message({.heads = 500, .width = 384}).find("nearest that does is heads = 384"), std::string::npos);
   EXPECT_NE(message({.layers = 0}).find("layers = 0"), std::string::npos);
   EXPECT_NE(message({.vocab = -3}).find("vocab = -3"), std::string::npos);
+  EXPECT_NE(message({.checkpoint_every = -1}).find("checkpoint_every = -1"), std::string::npos);
+  EXPECT_NE(message({.checkpoints_on_host = true}).find("take checkpoint_every = 1"), std::string::npos);
   EXPECT_NE(message({.context = 1 << 20, .batch = 1 << 20}).find("take batch = 1024 or less"), std::string::npos);
 }
 

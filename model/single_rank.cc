@@ -99,8 +99,9 @@ absl::Status SingleRank::Run(const MicroBatch& micro_batch, device::WriteMode mo
   ZS_RETURN_IF_ERROR(Forward(micro_batch));
   if (micro_batch.purpose != Purpose::kTrain) return absl::OkStatus();
   const auto& targets = mode == device::WriteMode::kAccumulate ? added_ : targets_;
-  for (int unit = static_cast<int>(parameters_.size()) - 1; unit >= 0; --unit) {
-    ZS_RETURN_IF_ERROR(gpt_->Backward(*stream_, unit, parameters_[unit], targets[unit]));
+  for (const auto& [unit, pass] : gpt_->passes()) {
+    if (pass == Pass::kRecompute) ZS_RETURN_IF_ERROR(gpt_->Recompute(*stream_, unit, parameters_[unit]));
+    if (pass == Pass::kBackward) ZS_RETURN_IF_ERROR(gpt_->Backward(*stream_, unit, parameters_[unit], targets[unit]));
   }
   return absl::OkStatus();
 }

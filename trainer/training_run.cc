@@ -94,27 +94,27 @@ absl::Status TrainingRun::ReadRows(int64_t micro_batch) {
   return absl::OkStatus();
 }
 
+absl::Status TrainingRun::RunUnit(model::UnitPass at) {
+  device::Stream& stream = engine_->compute();
+  ZS_ASSIGN_OR_RETURN(const auto parameters, engine_->parameters(at.unit));
+  if (at.pass == model::Pass::kForward) return gpt_->Forward(stream, at.unit, parameters);
+  if (at.pass == model::Pass::kRecompute) return gpt_->Recompute(stream, at.unit, parameters);
+  ZS_ASSIGN_OR_RETURN(const auto gradients, engine_->gradients(at.unit));
+  ZS_RETURN_IF_ERROR(gpt_->Backward(stream, at.unit, parameters, gradients));
+  return engine_->GradientsReady(at.unit);
+}
+
 absl::Status TrainingRun::RunMicroBatch(int64_t micro_batch) {
   device::Stream& stream = engine_->compute();
-  const int units = static_cast<int>(units_.size());
   ZS_RETURN_IF_ERROR(ReadRows(micro_batch));
   ZS_RETURN_IF_ERROR(gpt_->BeginMicroBatch(stream, {.inputs = inputs_,
                                                     .targets = targets_,
                                                     .rows = shape_.Rows(communicator_.rank()),
                                                     .gradient_scale = shape_.GradientScale()}));
-  for (int u = 0; u < units; ++u) {
-    ZS_RETURN_IF_ERROR(engine_->Unshard(u, zero::Pass::kForward));
-    ZS_ASSIGN_OR_RETURN(const auto parameters, engine_->parameters(u));
-    ZS_RETURN_IF_ERROR(gpt_->Forward(stream, u, parameters));
-    ZS_RETURN_IF_ERROR(engine_->Reshard(u));
-  }
-  for (int u = units - 1; u >= 0; --u) {
-    ZS_RETURN_IF_ERROR(engine_->Unshard(u, zero::Pass::kBackward));
-    ZS_ASSIGN_OR_RETURN(const auto parameters, engine_->parameters(u));
-    ZS_ASSIGN_OR_RETURN(const auto gradients, engine_->gradients(u));
-    ZS_RETURN_IF_ERROR(gpt_->Backward(stream, u, parameters, gradients));
-    ZS_RETURN_IF_ERROR(engine_->GradientsReady(u));
-    ZS_RETURN_IF_ERROR(engine_->Reshard(u));
+  for (const model::UnitPass at : gpt_->passes()) {
+    ZS_RETURN_IF_ERROR(engine_->Unshard(at.unit, at.pass));
+    ZS_RETURN_IF_ERROR(RunUnit(at));
+    ZS_RETURN_IF_ERROR(engine_->Reshard(at.unit));
   }
   communicator_.device().elementwise().Copy(stream, gpt_->loss_sum(), mine_.array(DType::kFloat64).Slice(micro_batch, 1));
   return absl::OkStatus();

@@ -86,6 +86,7 @@ class TrainingRun {
   absl::Status MakeEngine();
   absl::Status MakeModelAndData();
   absl::Status ReadRows(int64_t micro_batch);
+  absl::Status RunUnit(model::UnitPass at);
   absl::Status RunMicroBatch(int64_t micro_batch);
   absl::Status ExchangeLosses(bool stop);
 

@@ -8,12 +8,15 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/trainer/diagnosis.h"
 #include "zeroshard/trainer/initialize.h"
 #include "zeroshard/trainer/sampler.h"
+#include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/testing/ranks.h"
 
 namespace zeroshard::trainer {
@@ -92,6 +95,35 @@ TEST(TrainingRun, OneRanksWishToStopIsEveryRanks) {
     EXPECT_TRUE(StepOf(*run, /*stop=*/communicator.rank() == 1).stop);
     EXPECT_FALSE(StepOf(*run).stop);
   });
+}
+
+TEST(TrainingRun, ActivationCheckpointsChangeNoBitAndSendWhatIsPredicted) {
+  std::mutex mutex;
+  std::set<std::string> bits;
+  for (const auto& [stage, every, on_host, prefetch] : std::vector<std::tuple<int, int, bool, int>>{
+           {3, 0, false, 1}, {2, 2, true, 1}, {3, 1, false, 1}, {3, 2, false, 0}, {3, 2, true, 1}, {3, 3, false, 2}}) {
+    RunOptions options = Small(stage, 2);
+    options.model.layers = 5;
+    options.model.checkpoint_every = every;
+    options.model.checkpoints_on_host = on_host;
+    options.engine.prefetch = prefetch;
+    RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+      const auto run = Start(communicator, options);
+      for (int step = 0; step < 2; ++step) {
+        const int64_t before = communicator.wire().sent_bytes(comm::Traffic::kData);
+        StepOf(*run);
+        ASSERT_TRUE(communicator.Barrier({.traffic = comm::Traffic::kControl}).Wait().ok());
+        EXPECT_EQ(communicator.wire().sent_bytes(comm::Traffic::kData) - before,
+                  zero::PredictDataBytes(run->engine().layout(), run->engine().options(), communicator.rank()))
+            << stage << " " << every;
+      }
+      const auto hex = run->Bits();
+      ASSERT_TRUE(hex.ok());
+      std::lock_guard<std::mutex> lock(mutex);
+      bits.insert(*hex);
+    });
+  }
+  EXPECT_EQ(bits.size(), 1u);
 }
 
 TEST(TrainingRun, ReportsNormBeforeClippingAndFactor) {
