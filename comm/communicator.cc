@@ -1,5 +1,6 @@
 #include "zeroshard/comm/communicator.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,11 +9,15 @@
 namespace zeroshard::comm {
 
 Communicator::Communicator(device::Device& device, int rank, int world_size)
-    : device_(&device), rank_(rank), world_size_(world_size), ring_(std::make_unique<Ring>(device)) {
+    : device_(&device),
+      rank_(rank),
+      world_size_(world_size),
+      ring_(std::make_unique<Ring>(device)),
+      track_(device.recorder().TakeTrack()) {
   if (world_size == 1) alone_stream_ = device.MakeStream(device::StreamKind::kCommunication);
 }
 
-Communicator::~Communicator() = default;
+Communicator::~Communicator() { device_->recorder().GiveTrackBack(track_); }
 
 Work Communicator::AllReduce(device::In in, device::Out out, ReduceOp op, const CallOptions& options) {
   const Segment segment{in.array, out.array};
@@ -88,6 +93,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   }
   ++sequence_;
   if (kind == OpKind::kFinalize) finalized_ = true;
+  NoteIssued(operation);
   operation.end->Expect();
   if (world_size_ == 1) {
     RunAlone(operation);
@@ -97,10 +103,40 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   return work;
 }
 
+void Communicator::NoteIssued(Operation& operation) const {
+  operation.record = device_->recorder().Issue({.name = Name(operation.kind),
+                                                .label = operation.label,
+                                                .sequence = operation.sequence,
+                                                .count = operation.count,
+                                                .bytes = operation.count * device::SizeOf(operation.in_dtype),
+                                                .dtype = operation.in_dtype,
+                                                .control = operation.traffic == Traffic::kControl,
+                                                .track = track_});
+}
+
+void Communicator::NoteBegun(const Operation& operation) {
+  int64_t ready_ns = 0;
+  for (const device::Event* event : operation.after) {
+    if (event != nullptr) ready_ns = std::max(ready_ns, event->recorded_ns());
+  }
+  device::Recorder::Began(operation.record, ready_ns);
+}
+
+void Communicator::NoteAwaited(uint64_t ticket, device::Span* span) {
+  Ring::Slot* slot = span == nullptr ? nullptr : ring_->Find(ticket);
+  if (slot == nullptr) return;
+  span->sequence = slot->operation.sequence;
+  span->other_track = track_;
+  span->control = slot->operation.traffic == Traffic::kControl;
+  device::Assign(span->name, Name(slot->operation.kind));
+  device::Assign(span->label, slot->operation.label);
+}
+
 void Communicator::RunAlone(Operation& operation) {
   for (const device::Event* event : operation.after) {
     if (event != nullptr) alone_stream_->Wait(*event);
   }
+  NoteBegun(operation);
   for (const Segment& segment : operation.segments) {
     if (segment.in.empty() || segment.in.address() == segment.out.address()) continue;
     if (segment.in.dtype() == segment.out.dtype()) {
@@ -109,11 +145,13 @@ void Communicator::RunAlone(Operation& operation) {
       device_->elementwise().Convert(*alone_stream_, segment.in, segment.out);
     }
   }
+  NoteEnded(operation);
   alone_stream_->Record(*operation.end);
   Finish(operation, device_->status());
 }
 
 void Communicator::Finish(Operation& operation, const absl::Status& status) {
+  NoteEnded(operation);
   if (!status.ok()) Fail(status);
   ring_->Finish(ring_->SlotOf(operation.ticket), status.ok() ? status : this->status());
 }

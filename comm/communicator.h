@@ -94,6 +94,10 @@ class Communicator {
  protected:
   Communicator(device::Device& device, int rank, int world_size);
 
+  // For backends: the operation begins now, all in `after` being done; and it has ended, just before its event is recorded
+  // (Finish says so too). For the recorder alone.
+  void NoteBegun(const Operation& operation);
+  static void NoteEnded(const Operation& operation) { device::Recorder::Ended(operation.record); }
   // For backends, from any thread. The end of an operation that DoStart took: its event was recorded. An error is final.
   void Finish(Operation& operation, const absl::Status& status);
   // Fails the communicator, without DoAbort. The first cause stays.
@@ -115,6 +119,9 @@ class Communicator {
 
   Work Issue(OpKind kind, std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options);
   void RunAlone(Operation& operation);
+  void NoteIssued(Operation& operation) const;
+  // The span of a wait for what has this ticket.
+  void NoteAwaited(uint64_t ticket, device::Span* span);
   const device::Event& EventOf(uint64_t ticket);
   void WaitOn(uint64_t ticket, device::Stream& stream);
   absl::Status Wait(uint64_t ticket);
@@ -125,6 +132,7 @@ class Communicator {
   WireLedger wire_;
   std::unique_ptr<Ring> ring_;
   OverlapRoom room_;
+  device::Track track_;
   std::unique_ptr<device::Stream> alone_stream_;  // of world size 1
 
   std::atomic<bool> failed_{false};

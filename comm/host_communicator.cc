@@ -164,6 +164,7 @@ class HostCommunicator final : public Communicator {
     }
     // Staged: the deadline begins when the inputs are there, as it does where Wait above held this thread.
     stream_->Synchronize();
+    NoteBegun(operation);
     absl::Status ended = status();
     if (ended.ok()) ended = Carry(operation);
     if (!ended.ok()) {
@@ -171,6 +172,7 @@ class HostCommunicator final : public Communicator {
       transport_->Cancel(status());
       transport_->Quiesce();
     }
+    NoteEnded(operation);
     stream_->Record(*operation.end);
     return ended.ok() ? ended : status();
   }

@@ -15,6 +15,7 @@
 #include "zeroshard/comm/reduce_op.h"
 #include "zeroshard/device/dtype.h"
 #include "zeroshard/device/event.h"
+#include "zeroshard/device/recorder.h"
 
 namespace zeroshard::comm {
 
@@ -50,6 +51,7 @@ struct Operation {
   Traffic traffic = Traffic::kData;
   std::string_view label;
   device::Event* end = nullptr;  // Expect was called; the backend records it
+  device::Recorder::Open record;
 
   uint64_t ticket = 0;  // the face's
 };

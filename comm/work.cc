@@ -4,6 +4,7 @@
 
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/operation_ring.h"
+#include "zeroshard/device/scoped_span.h"
 
 namespace zeroshard::comm {
 namespace {
@@ -35,12 +36,16 @@ const device::Event& Communicator::EventOf(uint64_t ticket) {
 }
 
 void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
+  const device::ScopedSpan span(stream, device::SpanKind::kWait);
+  NoteAwaited(ticket, span.span());
   DoHurry(ticket, /*run_here=*/true);
   Ring::Slot* slot = ring_->Find(ticket);
   if (slot != nullptr) stream.Wait(*slot->end);
 }
 
 absl::Status Communicator::Wait(uint64_t ticket) {
+  const device::ScopedSpan span(*device_, device::SpanKind::kHostWait);
+  NoteAwaited(ticket, span.span());
   DoHurry(ticket, /*run_here=*/true);
   const std::optional<absl::Status> ended = ring_->Await(ticket);
   if (!ended.has_value()) return status();

@@ -26,6 +26,7 @@
 #include "zeroshard/device/event.h"
 #include "zeroshard/device/gemm.h"
 #include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/recorder.h"
 #include "zeroshard/device/step_kernels.h"
 #include "zeroshard/device/stream.h"
 #include "zeroshard/device/transformer_kernels.h"
@@ -80,6 +81,12 @@ class Device {
   virtual MemoryLedger& ledger() = 0;
   // The first error of any operation so far; it stays.
   virtual absl::Status status() const = 0;
+
+  // What the rank did, and when.
+  Recorder& recorder() { return recorder_; }
+
+ private:
+  Recorder recorder_;
 };
 
 }  // namespace zeroshard::device

@@ -8,6 +8,8 @@
 // that Record follows, also where the work failed.
 #pragma once
 
+#include <cstdint>
+
 namespace zeroshard::device {
 
 class Event {
@@ -20,6 +22,8 @@ class Event {
   virtual bool Done() const = 0;
   // Holds the host until Done(); spins briefly, then sleeps. Thread-safe.
   virtual void Synchronize() const = 0;
+  // When the latest record was done (span.h); 0: not known. Kept only while the device's recorder is tracing.
+  virtual int64_t recorded_ns() const { return 0; }
 };
 
 }  // namespace zeroshard::device

@@ -63,6 +63,10 @@ class Stream {
 
   // Queues an operation on host memory. Only devices whose memory is the host's take it (device/cpu, device/late).
   virtual void Enqueue(const Operation& operation) = 0;
+
+  // Writes the time (span.h) into `time` when all that was queued before this call is done; `time` outlives that. Where operations
+  // run as they are queued, that is now.
+  virtual void Stamp(int64_t& time);
 };
 
 }  // namespace zeroshard::device

@@ -16,7 +16,8 @@ void CpuEvent::Expect() {
   }
 }
 
-void CpuEvent::MarkRecorded() {
+void CpuEvent::MarkRecorded(int64_t time_ns) {
+  recorded_ns_.store(time_ns, std::memory_order_relaxed);
   uint32_t state = state_.load(std::memory_order_relaxed);
   while (!state_.compare_exchange_weak(state, state + (IsExpected(state) ? 1 : 2), std::memory_order_acq_rel)) {
   }

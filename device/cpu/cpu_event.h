@@ -22,14 +22,17 @@ class CpuEvent final : public Event {
   bool Done() const override { return !IsExpected(state_.load(std::memory_order_acquire)); }
   void Synchronize() const override;
 
-  // What Stream::Record does: all before this call is visible to whoever waited.
-  void MarkRecorded();
+  int64_t recorded_ns() const override { return recorded_ns_.load(std::memory_order_relaxed); }
+
+  // What Stream::Record does: all before this call is visible to whoever waited. `time_ns`: see recorded_ns.
+  void MarkRecorded(int64_t time_ns = 0);
 
  private:
   static bool IsExpected(uint32_t state) { return (state & 1) != 0; }
 
   // Odd while a record is expected; grows, so that a waiter that slept through a record and the next Expect still wakes.
   std::atomic<uint32_t> state_{0};
+  std::atomic<int64_t> recorded_ns_{0};
 };
 
 }  // namespace zeroshard::device

@@ -1,6 +1,8 @@
 #include "zeroshard/device/cpu/cpu_stream.h"
 
 #include "zeroshard/device/cpu/cpu_event.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/device/span.h"
 
 namespace zeroshard::device {
 namespace {
@@ -12,7 +14,9 @@ class Identity final : public AddressMap {
 
 }  // namespace
 
-void CpuStream::Record(Event& event) { static_cast<CpuEvent&>(event).MarkRecorded(); }
+void CpuStream::Record(Event& event) {
+  static_cast<CpuEvent&>(event).MarkRecorded(device_.recorder().tracing() ? NowNs() : 0);
+}
 
 void CpuStream::Wait(const Event& event) { event.Synchronize(); }
 

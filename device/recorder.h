@@ -1,0 +1,109 @@
+// Recorder: what a rank did, and when. Each Device has one; it is the only place where times are kept.
+//
+// Two records come from it. The flight record is always on: the latest kFlight collectives of the rank, all communicators
+// together, for the moment when a run dies. Spans are off until somebody reserves memory and turns them on: a trace, a breakdown of
+// steps. Nothing is allocated but in Reserve; what has no room is counted, not kept. Where spans are off, Begin is a branch.
+//
+// Threads: any thread may begin and end spans and operations. Flight() may be called at any time. size(), span() and Rewind() are
+// for the thread that drives the rank, when no span is open and no collective is in flight.
+//
+// Example:
+//   recorder.Reserve(10'000);
+//   recorder.Turn(Recorder::Mode::kTrace);
+//   { ScopedSpan span(stream, SpanKind::kForward, "h.3"); ... }      // scoped_span.h
+//   for (int64_t i = 0; i < recorder.size(); ++i) Use(recorder.span(i));
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "zeroshard/device/span.h"
+#include "zeroshard/device/stream.h"
+
+namespace zeroshard::device {
+
+constexpr Track TrackOf(StreamKind kind) { return static_cast<Track>(kind); }
+
+class Recorder {
+ public:
+  static constexpr int kFlight = 256;
+
+  enum class Mode : uint8_t {
+    kOff,
+    kSpans,  // all but collectives
+    kTrace,  // collectives too
+  };
+
+  // What is known of a collective when it is issued.
+  struct Issued {
+    std::string_view name = {};
+    std::string_view label = {};
+    uint64_t sequence = 0;
+    int64_t count = 0;
+    int64_t bytes = 0;
+    DType dtype = DType::kUint8;
+    bool control = false;
+    Track track = 0;
+  };
+  // A collective that is under way: its entries in the two records. A copy speaks of the same one.
+  struct Open {
+    Span* flight = nullptr;
+    Span* span = nullptr;  // null where spans of collectives are off
+    uint64_t id = 0;
+  };
+
+  Recorder();
+
+  Mode mode() const { return mode_.load(std::memory_order_relaxed); }
+  void Turn(Mode mode) { mode_.store(mode, std::memory_order_relaxed); }
+  // Whether devices keep the times at which events are recorded (Event::recorded_ns).
+  bool tracing() const { return mode() == Mode::kTrace; }
+  // The step that spans belong to from now on; -1: none.
+  void SetStep(int64_t step) { step_.store(step, std::memory_order_relaxed); }
+
+  // Memory for so many spans in all; what was kept stays. Mode is kOff.
+  void Reserve(int64_t spans);
+  int64_t size() const;
+  const Span& span(int64_t i) const { return spans_[static_cast<size_t>(i)]; }
+  // Forgets all spans but the first `size`.
+  void Rewind(int64_t size) { next_.store(size, std::memory_order_relaxed); }
+  // Spans that found no room, since the last Reserve.
+  int64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+  // A span that has not begun: whoever asked for it stamps begun_ns and ended_ns. Null where spans are off, or have no room.
+  Span* Begin(SpanKind kind, Track track, std::string_view label);
+
+  // A collective was issued; begins; ended. Ready: all that it comes after was done by then.
+  Open Issue(const Issued& issued);
+  static void Began(const Open& open, int64_t ready_ns);
+  // The first call counts.
+  static void Ended(const Open& open);
+
+  // The latest operations, oldest first. From any thread.
+  std::vector<Span> Flight() const;
+  // The latest operation; its id is 0 where there was none. From any thread; allocates nothing.
+  Span LastOperation() const;
+
+  // A track for a communicator, and back. Names of tracks are in order of use: "communication", "communication 2", ...
+  Track TakeTrack();
+  void GiveTrackBack(Track track);
+
+ private:
+  Span* Room();
+
+  std::atomic<Mode> mode_{Mode::kOff};
+  std::atomic<int64_t> step_{-1};
+  std::vector<Span> spans_;
+  std::atomic<int64_t> next_{0};
+  std::atomic<int64_t> dropped_{0};
+
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<Span> flight_;  // a ring, by id; twice as long as what is shown, so that what is in flight is not overwritten
+  uint64_t issued_ = 0;
+  uint32_t tracks_ = 0;  // a bit for each that is taken
+};
+
+}  // namespace zeroshard::device
