@@ -56,21 +56,26 @@ absl::StatusOr<std::optional<std::string>> Store::TryGet(std::string_view key) {
 
 absl::Status Store::Wait(std::span<const std::string> keys, absl::Duration timeout) {
   for (const std::string& key : keys) ZS_RETURN_IF_ERROR(CheckKey(key));
-  const absl::Time start = absl::Now();
   std::vector<std::string> missing(keys.begin(), keys.end());
+  ZS_RETURN_IF_ERROR(DoWait(missing, timeout));
+  if (missing.empty()) return absl::OkStatus();
+  const std::string who = watch() == nullptr ? "" : watch()->WhoIsMissing();
+  return absl::DeadlineExceededError(absl::StrCat(Describe(), ": waited ", absl::FormatDuration(timeout), " for ",
+                                                  Missing(missing), ", which no rank has set", who.empty() ? "" : "; ",
+                                                  who));
+}
+
+absl::Status Store::DoWait(std::vector<std::string>& keys, absl::Duration timeout) {
+  const absl::Time start = absl::Now();
   for (int round = 0;; ++round) {
     std::vector<std::string> still;
-    for (std::string& key : missing) {
+    for (std::string& key : keys) {
       ZS_ASSIGN_OR_RETURN(std::optional<std::string> value, DoTryGet(key));
       if (!value.has_value()) still.push_back(std::move(key));
     }
-    missing = std::move(still);
-    if (missing.empty()) return absl::OkStatus();
+    keys = std::move(still);
     const absl::Duration left = timeout - (absl::Now() - start);
-    if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat(Describe(), ": waited ", absl::FormatDuration(timeout), " for ",
-                                                      Missing(missing), ", which no rank has set"));
-    }
+    if (keys.empty() || left <= absl::ZeroDuration()) return absl::OkStatus();
     DoPause(round, left);
   }
 }

@@ -14,10 +14,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/rank_watch.h"
 
 namespace zeroshard::comm {
 
@@ -51,6 +53,9 @@ class Store {
   // For messages: "the file store at /shared/job7".
   virtual std::string Describe() const = 0;
 
+  // Who is missing, and what each rank did last; null where the store does not watch. Lives as long as the store.
+  virtual RankWatch* watch() { return nullptr; }
+
  private:
   friend class PrefixStore;
 
@@ -58,6 +63,9 @@ class Store {
   virtual absl::Status DoSet(std::string_view key, std::string_view value) = 0;
   virtual absl::StatusOr<std::optional<std::string>> DoTryGet(std::string_view key) = 0;
   virtual absl::StatusOr<int64_t> DoAdd(std::string_view key, int64_t delta) = 0;
+  // Waits until all of `keys` are there or `timeout` has passed, and leaves those in `keys` that are not: looks at each, and
+  // pauses, where a store has nothing better.
+  virtual absl::Status DoWait(std::vector<std::string>& keys, absl::Duration timeout);
   // Returns when something may have changed, at the latest after `limit`, and early now and then. `round` counts the calls of
   // one wait from 0.
   virtual void DoPause(int round, absl::Duration limit) = 0;

@@ -1,4 +1,4 @@
-// The store that a flag names: --store=file:PATH.
+// The store that a flag names: --store=file:PATH, --store=tcp:HOST:PORT.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, OpenStore("file:/shared/job7", {.rank = 1, .world_size = 4}));
@@ -14,18 +14,20 @@
 
 namespace zeroshard::comm {
 
-enum class StoreKind { kFile };
+enum class StoreKind { kFile, kTcp };
 
 struct StoreSpec {
   StoreKind kind;
-  std::string path;
+  std::string path = {};     // of kFile
+  std::string address = {};  // of kTcp: HOST:PORT
 };
 
-// Reads "file:PATH"; touches nothing.
-// Errors: kInvalidArgument another word, an empty path; kUnimplemented "tcp:HOST:PORT".
+// Reads "file:PATH", "tcp:HOST:PORT"; touches nothing.
+// Errors: kInvalidArgument another word, an empty path, no HOST:PORT.
 absl::StatusOr<StoreSpec> ParseStoreSpec(std::string_view spec);
 
-// Opens the store that `spec` names. Collective over the ranks of the job; errors as ParseStoreSpec's and FileStore::Open's.
+// Opens the store that `spec` names. Collective over the ranks of the job; errors as ParseStoreSpec's, FileStore::Open's and
+// TcpStore::Open's.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(std::string_view spec, const StoreMember& member);
 
 }  // namespace zeroshard::comm

@@ -258,9 +258,14 @@ TEST(FileStore, CallsAFullFileSystemAResourceThatIsExhausted) {
 TEST(StoreSpec, ReadsFileAndRefusesTheRest) {
   EXPECT_EQ(ParseStoreSpec("file:/a/b").value().path, "/a/b");
   EXPECT_EQ(ParseStoreSpec("file:relative").value().path, "relative");
-  const absl::Status tcp = ParseStoreSpec("tcp:host:29500").status();
-  EXPECT_EQ(tcp.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(Message(tcp), AllOf(HasSubstr("--store=tcp:host:29500"), HasSubstr("--store=file:PATH")));
+  EXPECT_EQ(ParseStoreSpec("tcp:host:29500").value().address, "host:29500");
+  EXPECT_EQ(ParseStoreSpec("tcp:[fd00::1]:1").value().address, "[fd00::1]:1");
+  for (const char* spec :
+       {"tcp:", "tcp:host", "tcp:host:", "tcp::1", "tcp:host:0", "tcp:host:65536", "tcp:fd00::1:29500", "tcp:h:+1"}) {
+    const absl::Status tcp = ParseStoreSpec(spec).status();
+    EXPECT_EQ(tcp.code(), absl::StatusCode::kInvalidArgument) << spec;
+    EXPECT_THAT(Message(tcp), AllOf(HasSubstr("--store="), HasSubstr("tcp:node1:29500"))) << spec;
+  }
   for (const char* spec : {"", "file:", "file", "redis:x", "/a/b", "FILE:/a"}) {
     EXPECT_EQ(ParseStoreSpec(spec).status().code(), absl::StatusCode::kInvalidArgument) << spec;
   }

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "glog/logging.h"
 #include "zeroshard/backends/gloo/greeting.h"
-#include "zeroshard/backends/gloo/network_address.h"
+#include "zeroshard/comm/network_address.h"
 
 namespace zeroshard::backends {
 
@@ -41,7 +41,7 @@ absl::StatusOr<Endpoint> ParseEndpoint(int rank, const std::string& text) {
   Endpoint endpoint;
   sockaddr_storage unused;
   if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &endpoint.port) || endpoint.port < 1 || endpoint.port > 65535 ||
-      parts[2].size() != kTokenBytes || MakeSocketAddress(parts[0], endpoint.port, unused) == 0) {
+      parts[2].size() != kTokenBytes || comm::MakeSocketAddress(parts[0], endpoint.port, unused) == 0) {
     return absl::UnavailableError(
         absl::StrCat("rank ", rank, " has published no address but \"", absl::CHexEscape(text.substr(0, 80)), "\""));
   }

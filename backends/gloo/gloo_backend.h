@@ -13,7 +13,7 @@
 
 namespace zeroshard::backends {
 
-// Collective over the job's ranks. BackendOptions::interface: see network_address.h.
+// Collective over the job's ranks. BackendOptions::interface: see comm/network_address.h.
 // Errors: kInvalidArgument the options, the interface; kDeadlineExceeded, naming the ranks that did not come; the store's.
 absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeGlooCommunicator(const comm::BackendOptions& options);
 

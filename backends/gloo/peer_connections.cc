@@ -18,7 +18,7 @@
 #include "glog/logging.h"
 #include "zeroshard/backends/gloo/endpoint.h"
 #include "zeroshard/backends/gloo/greeting.h"
-#include "zeroshard/backends/gloo/network_address.h"
+#include "zeroshard/comm/network_address.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -83,7 +83,7 @@ class Connector {
   const ConnectOptions& options_;
   const absl::Time end_;
   std::vector<PeerSockets> peers_;
-  NetworkAddress address_;
+  comm::NetworkAddress address_;
   Socket listener_;
   std::string token_ = RandomToken();
 };
@@ -112,11 +112,12 @@ absl::StatusOr<bool> Connector::MeetHosts() {
 }
 
 absl::Status Connector::Listen(bool single_host) {
-  ZS_ASSIGN_OR_RETURN(const std::vector<NetworkAddress> here, ListAddresses());
-  ZS_ASSIGN_OR_RETURN(address_, ChooseAddress(here, options_.interface,
-                                              {.single_host = single_host, .master_address = options_.master_address}));
+  ZS_ASSIGN_OR_RETURN(const std::vector<comm::NetworkAddress> here, comm::ListAddresses());
+  ZS_ASSIGN_OR_RETURN(address_,
+                      comm::ChooseAddress(here, options_.interface,
+                                          {.single_host = single_host, .master_address = options_.master_address}));
   sockaddr_storage address;
-  socklen_t length = MakeSocketAddress(address_.text, 0, address);
+  socklen_t length = comm::MakeSocketAddress(address_.text, 0, address);
   auto* const bare = reinterpret_cast<sockaddr*>(&address);
   listener_ = Socket(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener_ || bind(listener_.get(), bare, length) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
@@ -154,8 +155,8 @@ absl::Status Connector::ConnectTo(int peer, ConnectionKind kind) {
 
 absl::Status Connector::TryConnect(int peer, ConnectionKind kind, const Endpoint& endpoint) {
   sockaddr_storage address, own;
-  const socklen_t length = MakeSocketAddress(endpoint.address, endpoint.port, address);
-  const socklen_t own_length = MakeSocketAddress(address_.text, 0, own);
+  const socklen_t length = comm::MakeSocketAddress(endpoint.address, endpoint.port, address);
+  const socklen_t own_length = comm::MakeSocketAddress(address_.text, 0, own);
   Socket socket(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return absl::UnavailableError(strerror(errno));
   // So that the packets leave by the chosen interface; where that cannot be, the system's choice is tried.
@@ -273,10 +274,6 @@ absl::Status Connector::AcceptHigherRanks() {
 }
 
 }  // namespace
-
-Socket::~Socket() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
 
 absl::StatusOr<std::vector<PeerSockets>> ConnectPeers(const ConnectOptions& options) { return Connector(options).Run(); }
 

@@ -11,34 +11,16 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/socket.h"
 #include "zeroshard/comm/store.h"
 
 namespace zeroshard::backends {
 
-// Owns a file descriptor.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(other.release()) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Socket();
-
-  int get() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
-  explicit operator bool() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_ = -1;
-};
+using comm::Socket;
 
 // The connections to one peer; none to oneself.
 struct PeerSockets {
@@ -51,7 +33,7 @@ struct ConnectOptions {
   int rank = 0;
   int world_size = 1;
   absl::Duration timeout = absl::Minutes(5);
-  std::string interface = {};       // see network_address.h
+  std::string interface = {};       // see comm/network_address.h
   std::string master_address = {};  // MASTER_ADDR, may be empty
 };
 

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/backends/gloo/greeting.h"
-#include "zeroshard/backends/gloo/network_address.h"
+#include "zeroshard/comm/network_address.h"
 #include "zeroshard/comm/store_memory.h"
 
 namespace zeroshard::backends {
@@ -72,10 +72,10 @@ TEST(ConnectPeers, JoinsEachPairTwice) {
 }
 
 TEST(ConnectPeers, WorksOverIpVersion6) {
-  const auto here = ListAddresses();
+  const auto here = comm::ListAddresses();
   ASSERT_TRUE(here.ok());
   bool has = false;
-  for (const NetworkAddress& address : *here) has = has || address.text == "::1";
+  for (const comm::NetworkAddress& address : *here) has = has || address.text == "::1";
   if (!has) GTEST_SKIP() << "this host has no ::1";
   comm::MemoryStore store;
   ExpectConnected(Connect(store, 3, 3, absl::Seconds(20), "::1"));
@@ -123,7 +123,7 @@ TEST(ConnectPeers, RefusesAnAddressThatIsNone) {
 
 int ConnectTo(const std::string& address, int port) {
   sockaddr_storage to;
-  const socklen_t length = MakeSocketAddress(address, port, to);
+  const socklen_t length = comm::MakeSocketAddress(address, port, to);
   const int stranger = socket(to.ss_family, SOCK_STREAM, 0);
   EXPECT_EQ(connect(stranger, reinterpret_cast<sockaddr*>(&to), length), 0);
   return stranger;

@@ -38,6 +38,7 @@ def zeroshard_dependencies():
     _system("com_google_googletest", library = "gtest_main", package = "libgtest-dev libgmock-dev", pkg_config = ["gmock", "gtest"], headers = ["gtest", "gmock"], build_file = Label("//tools/workspace/system:googletest.BUILD"))
     _system("com_github_google_benchmark", library = "benchmark", package = "libbenchmark-dev", headers = ["benchmark"], linkopts = ["-lbenchmark"])
     _system("com_google_protobuf", library = "protobuf", package = "libprotobuf-dev protobuf-compiler", pkg_config = ["protobuf"], headers = ["google/protobuf"], build_file = Label("//tools/workspace/system:protobuf.BUILD"))
+    _system("com_github_grpc_grpc", library = "grpc++", package = "libgrpc++-dev protobuf-compiler-grpc", pkg_config = ["grpc++"], headers = ["grpc", "grpcpp"])
     _system("gloo", library = "gloo", package = "libgloo-dev", headers = ["gloo"], linkopts = ["-lgloo"])
     _system("ucx", library = "ucx", package = "libucx-dev", pkg_config = ["ucx"], headers = ["ucp", "ucs", "uct"])
     _system("liburing", library = "uring", package = "liburing-dev", pkg_config = ["liburing"], headers = ["liburing.h", "liburing"])

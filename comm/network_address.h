@@ -19,7 +19,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace zeroshard::backends {
+namespace zeroshard::comm {
 
 struct NetworkAddress {
   std::string interface = {};  // "eth0"
@@ -47,4 +47,4 @@ std::string AddressTowards(const std::string& host);
 // The socket address of `text`, port `port`; its length, or 0 where `text` is no numeric address.
 socklen_t MakeSocketAddress(const std::string& text, int port, sockaddr_storage& address);
 
-}  // namespace zeroshard::backends
+}  // namespace zeroshard::comm

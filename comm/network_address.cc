@@ -1,4 +1,4 @@
-#include "zeroshard/backends/gloo/network_address.h"
+#include "zeroshard/comm/network_address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "zeroshard/device/status_macros.h"
 
-namespace zeroshard::backends {
+namespace zeroshard::comm {
 namespace {
 
 using Addresses = std::span<const NetworkAddress>;
@@ -179,4 +179,4 @@ absl::StatusOr<NetworkAddress> ChooseAddress(Addresses here, std::string_view wa
   return Unsaid(left, need);
 }
 
-}  // namespace zeroshard::backends
+}  // namespace zeroshard::comm

@@ -1,4 +1,4 @@
-#include "zeroshard/backends/gloo/network_address.h"
+#include "zeroshard/comm/network_address.h"
 
 #include <string>
 #include <vector>
@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace zeroshard::backends {
+namespace zeroshard::comm {
 namespace {
 
 using ::testing::AllOf;
@@ -87,4 +87,4 @@ TEST(AddressTowards, IsLoopbackForLoopbackAndEmptyForNowhere) {
 }
 
 }  // namespace
-}  // namespace zeroshard::backends
+}  // namespace zeroshard::comm

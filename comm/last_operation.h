@@ -1,0 +1,52 @@
+// The collective that a rank began last, as others are told of it: fixed size, so that noting one allocates nothing.
+//
+// Example:
+//   LastOperation last = NoteOperation(operation);
+//   Describe(last);                     // "all-gather #41 'block.3' (fp32, 1024 elements)"
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "zeroshard/comm/operation.h"
+
+namespace zeroshard::comm {
+
+struct LastOperation {
+  uint64_t number = 0;  // 0: none yet
+  OpKind kind = OpKind::kBarrier;
+  device::DType dtype = device::DType::kUint8;
+  int64_t count = 0;
+  std::array<char, 64> label = {};  // what it holds of it, with a zero at the end
+  absl::Time began = absl::InfinitePast();
+  bool ended = false;
+};
+
+inline LastOperation NoteOperation(const Operation& operation) {
+  LastOperation last;
+  last.number = operation.sequence;
+  last.kind = operation.kind;
+  last.dtype = operation.in_dtype;
+  last.count = operation.count;
+  std::memcpy(last.label.data(), operation.label.data(), std::min(operation.label.size(), last.label.size() - 1));
+  last.began = absl::Now();
+  return last;
+}
+
+inline std::string Describe(const LastOperation& last) {
+  if (last.number == 0) return "none";
+  const absl::string_view label(last.label.data());
+  return absl::StrCat(absl::string_view(Name(last.kind).data(), Name(last.kind).size()), " #", last.number,
+                      label.empty() ? "" : absl::StrCat(" '", absl::CHexEscape(label), "'"), " (",
+                      absl::string_view(Name(last.dtype).data(), Name(last.dtype).size()), ", ", last.count, " elements)");
+}
+
+}  // namespace zeroshard::comm
