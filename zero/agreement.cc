@@ -24,6 +24,8 @@ std::string Text(const EngineOptions& o) {
       o.round_robin_gradients, ", overlap ", o.overlap, ", prefetch ", o.prefetch, ", keep_parameters ", o.keep_parameters);
   absl::StrAppend(&text, ", accumulation ", o.accumulation, ", clip ", o.clip, ", average ", o.average, ", gradient_scale ",
                   o.gradient_scale);
+  absl::StrAppend(&text, ", dtype ", static_cast<int>(o.dtype), ", gradient_dtype ",
+                  o.gradient_dtype ? static_cast<int>(*o.gradient_dtype) : -1);
   const optim::OptimizerOptions& p = o.optimizer;
   const optim::Schedule& s = p.schedule;
   absl::StrAppend(&text, ", optimizer ", static_cast<int>(p.kind), " ", p.beta1, " ", p.beta2, " ", p.eps, " ", p.momentum,

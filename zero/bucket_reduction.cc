@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "zeroshard/zero/precision.h"
+
 namespace zeroshard::zero {
 
 using comm::ReduceOp;
@@ -23,6 +25,7 @@ BucketReduction::BucketReduction(comm::Communicator& communicator, const Layout&
     : communicator_(&communicator),
       layout_(&layout),
       route_(RouteOf(options)),
+      op_(PrecisionOf(options, layout.world_size()).averages ? ReduceOp::kAverage : ReduceOp::kSum),
       round_robin_(options.round_robin_gradients),
       bucket_positions_(RoundedBucketElements(options.reduce_bucket_size, layout.world_size())) {
   if (route_ == Route::kReduceScatter) bucket_positions_ /= layout.world_size();
@@ -69,7 +72,7 @@ comm::Work BucketReduction::ReduceScatter(std::span<const Piece> pieces, const c
     segments_.push_back({.in = in, .out = out, .stride = stride});
   }
   ++reductions_;
-  return communicator_->ReduceScatter(segments_, ReduceOp::kSum, options);
+  return communicator_->ReduceScatter(segments_, op_, options);
 }
 
 comm::Work BucketReduction::AllReduce(std::span<const Piece> pieces, const comm::CallOptions& options) {
@@ -79,7 +82,7 @@ comm::Work BucketReduction::AllReduce(std::span<const Piece> pieces, const comm:
     segments_.push_back({.in = range, .out = range});
   }
   ++reductions_;
-  return communicator_->AllReduce(segments_, ReduceOp::kSum, options);
+  return communicator_->AllReduce(segments_, op_, options);
 }
 
 void BucketReduction::SegmentsOfOwner(std::span<const Piece> pieces, int owner) {
@@ -106,7 +109,7 @@ comm::Work BucketReduction::ReduceToOwners(std::span<const Piece> pieces, const 
     SegmentsOfOwner(pieces, owner);
     if (segments_.empty()) continue;
     ++reductions_;
-    last = communicator_->Reduce(segments_, ReduceOp::kSum, owner, options);
+    last = communicator_->Reduce(segments_, op_, owner, options);
   }
   return route_ == Route::kReduceAndBroadcast ? BroadcastFromOwners(pieces, first_owner, options) : last;
 }

@@ -69,6 +69,7 @@ class BucketReduction {
   comm::Communicator* communicator_;
   const Layout* layout_;
   Route route_;
+  comm::ReduceOp op_;
   bool round_robin_;
   int64_t bucket_positions_;
   int64_t reductions_ = 0;

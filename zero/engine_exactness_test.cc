@@ -112,11 +112,42 @@ TEST_P(EngineExactness, EveryOptimizer) {
   }
 }
 
+// Accumulation 1 keeps gradients in the compute dtype, 2 in fp32, unless told.
+TEST_P(EngineExactness, TwoByteParametersAndGradients) {
+  for (device::DType dtype : {device::DType::kBfloat16, device::DType::kFloat16}) {
+    for (int accumulation : {1, 2}) {
+      for (bool reduce_scatter : {true, false}) {
+        EngineOptions options = Options();
+        options.dtype = dtype;
+        options.accumulation = accumulation;
+        options.reduce_scatter = reduce_scatter;
+        options.overlap = (dtype == device::DType::kFloat16) == reduce_scatter;
+        options.reduce_bucket_size = accumulation == 1 ? 1000 : 100000;
+        Expect(options, /*steps=*/2);
+      }
+    }
+  }
+}
+
+TEST_P(EngineExactness, GradientsKeptInEitherDType) {
+  for (device::DType gradients : {device::DType::kFloat32, device::DType::kBfloat16}) {
+    for (int accumulation : {1, 2}) {
+      EngineOptions options = Options();
+      options.dtype = device::DType::kBfloat16;
+      options.gradient_dtype = gradients;
+      options.accumulation = accumulation;
+      Expect(options, /*steps=*/2);
+    }
+  }
+}
+
 TEST_P(EngineExactness, SumsInPlaceOfAverages) {
   EngineOptions options = Options();
   options.average = false;
   options.gradient_scale = 0.25;
   options.clip = 0;
+  Expect(options);
+  options.dtype = device::DType::kFloat16;
   Expect(options);
 }
 

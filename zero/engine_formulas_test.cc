@@ -41,13 +41,13 @@ void ExpectMemory(const std::vector<model::UnitSpec>& units, const EngineOptions
     const MemoryBytes bytes = PredictMemory((*engine)->layout(), options, communicator.rank());
     EXPECT_EQ(ledger.now(Use::kParameters), bytes.parameters);
     EXPECT_EQ(ledger.now(Use::kGradients), bytes.gradients);
-    EXPECT_EQ(ledger.now(Use::kMasterWeights), 0);
+    EXPECT_EQ(ledger.now(Use::kMasterWeights), bytes.master_weights);
     EXPECT_EQ(ledger.now(Use::kMoments), bytes.moments);
     EXPECT_EQ(ledger.now(Use::kCommunication) - before, bytes.communication);
     EXPECT_EQ(ledger.predicted(Use::kParameters), bytes.parameters);
     EXPECT_EQ(ledger.predicted(Use::kMoments), bytes.moments);
     engine->reset();
-    for (Use use : {Use::kParameters, Use::kGradients, Use::kMoments}) EXPECT_EQ(ledger.now(use), 0);
+    for (Use use : {Use::kParameters, Use::kGradients, Use::kMasterWeights, Use::kMoments}) EXPECT_EQ(ledger.now(use), 0);
     EXPECT_EQ(ledger.now(Use::kCommunication), before);
   });
 }
@@ -59,6 +59,18 @@ TEST(EngineMemory, IsTheFormulasInEveryStagePartitionAndWorld) {
         options.overlap = overlap;
         options.keep_parameters = overlap;
         options.prefetch = 2;
+        ExpectMemory(OddUnits(), options, world);
+      }
+    });
+  }
+}
+
+TEST(EngineMemory, IsTheFormulasInTwoByteDTypes) {
+  for (int world : {1, 3}) {
+    ForEachStageAndPartition([&](EngineOptions options) {
+      for (int accumulation : {1, 2}) {
+        options.dtype = accumulation == 1 ? device::DType::kFloat16 : device::DType::kBfloat16;
+        options.accumulation = accumulation;
         ExpectMemory(OddUnits(), options, world);
       }
     });
@@ -97,6 +109,55 @@ TEST(EngineMemory, IsTheDesignsTable) {
   EXPECT_EQ(InFlightBytes(*layout, options), 20000 / 128 * 128 * 4);
 }
 
+TEST(EngineMemory, IsTheDesignsTableInMixedPrecision) {
+  absl::StatusOr<Layout> layout = Layout::Create(EqualUnits(4, 6400), {.world_size = 2});
+  ASSERT_TRUE(layout.ok());
+  const int64_t psi = 25600;
+  EngineOptions options;
+  options.dtype = device::DType::kBfloat16;
+  const auto total = [&](int stage, int accumulation) {
+    options.stage = stage;
+    options.accumulation = accumulation;
+    const MemoryBytes m = PredictMemory(*layout, options, 0);
+    return m.parameters + m.gradients + m.master_weights + m.moments;
+  };
+  EXPECT_EQ(total(0, 1), 16 * psi);
+  EXPECT_EQ(total(1, 1), 4 * psi + 12 * psi / 2);
+  EXPECT_EQ(total(2, 1), 2 * psi + 14 * psi / 2);
+  EXPECT_EQ(total(3, 1), 16 * psi / 2);
+  EXPECT_EQ(total(0, 4), 18 * psi);
+  EXPECT_EQ(total(1, 4), 6 * psi + 12 * psi / 2);
+  EXPECT_EQ(total(2, 4), 2 * psi + 16 * psi / 2);
+  EXPECT_EQ(total(3, 4), 18 * psi / 2);
+  EXPECT_EQ(GatheredBytes(*layout, options), 2 * 6400 * 2);
+  options.reduce_bucket_size = 128;
+  EXPECT_EQ(InFlightBytes(*layout, options), 2 * 6400 * 2);
+}
+
+void ExpectWire(const EngineOptions& options, int world) {
+  SCOPED_TRACE(testing::Describe(options, world));
+  RunOnRanks({.world_size = world}, [&](comm::Communicator& communicator) {
+    const absl::StatusOr<TrainingRun> run = Train(communicator, OddUnits(), options, {.steps = 3});
+    ASSERT_TRUE(run.ok()) << run.status();
+    const absl::StatusOr<Layout> layout =
+        Layout::Create(OddUnits(), {.partition = options.partition, .owner = options.owner, .world_size = world});
+    const int64_t predicted = PredictDataBytes(*layout, options, communicator.rank());
+    for (int64_t sent : run->data_bytes) EXPECT_EQ(sent, predicted) << "rank " << communicator.rank();
+  });
+}
+
+TEST(EngineWire, IsTheFormulasInTwoByteDTypes) {
+  for (int world : {2, 3}) {
+    ForEachStageAndPartition([&](EngineOptions options) {
+      options.dtype = world == 2 ? device::DType::kBfloat16 : device::DType::kFloat16;
+      for (int accumulation : {1, 3}) {
+        options.accumulation = accumulation;
+        ExpectWire(options, world);
+      }
+    });
+  }
+}
+
 TEST(EngineWire, IsTheFormulasOverStagePartitionAndEveryOption) {
   for (int world : {1, 2, 3, 5}) {
     ForEachStageAndPartition([&](EngineOptions options) {
@@ -107,15 +168,7 @@ TEST(EngineWire, IsTheFormulasOverStagePartitionAndEveryOption) {
             options.accumulation = accumulation;
             options.reduce_scatter = reduce_scatter;
             options.keep_parameters = keep;
-            SCOPED_TRACE(testing::Describe(options, world));
-            RunOnRanks({.world_size = world}, [&](comm::Communicator& communicator) {
-              const absl::StatusOr<TrainingRun> run = Train(communicator, OddUnits(), options, {.steps = 3});
-              ASSERT_TRUE(run.ok()) << run.status();
-              const absl::StatusOr<Layout> layout =
-                  Layout::Create(OddUnits(), {.partition = options.partition, .owner = options.owner, .world_size = world});
-              const int64_t predicted = PredictDataBytes(*layout, options, communicator.rank());
-              for (int64_t sent : run->data_bytes) EXPECT_EQ(sent, predicted) << "rank " << communicator.rank();
-            });
+            ExpectWire(options, world);
           }
         }
       }

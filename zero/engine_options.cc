@@ -26,14 +26,29 @@ absl::Status AtLeast(const char* option, int64_t value, int64_t smallest) {
   return absl::InvalidArgumentError(absl::StrCat(option, " is ", value, "; it is at least ", smallest));
 }
 
+bool IsTrainingDType(device::DType dtype) {
+  return dtype == device::DType::kFloat32 || dtype == device::DType::kBfloat16 || dtype == device::DType::kFloat16;
+}
+
+// Gradients are kept in what backward computes in, or in fp32.
+absl::Status CheckDTypes(const EngineOptions& options) {
+  const device::DType gradients = options.gradient_dtype.value_or(options.dtype);
+  if (!IsTrainingDType(options.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype is ", std::string(device::Name(options.dtype)), "; it is fp32, bf16 or fp16"));
+  }
+  if (gradients == options.dtype || gradients == device::DType::kFloat32) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("gradient_dtype is ", std::string(device::Name(gradients)),
+                                                 " with dtype ", std::string(device::Name(options.dtype)),
+                                                 "; gradients are kept in dtype or in fp32"));
+}
+
 absl::Status NotBuilt(bool asked, const char* option) {
   if (!asked) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(option, " is not built into this engine yet"));
 }
 
 absl::Status CheckBuilt(const EngineOptions& options) {
-  ZS_RETURN_IF_ERROR(NotBuilt(options.dtype != device::DType::kFloat32, "dtype"));
-  ZS_RETURN_IF_ERROR(NotBuilt(options.gradient_dtype.value_or(options.dtype) != device::DType::kFloat32, "gradient_dtype"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.communication_dtype.has_value(), "communication_dtype"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.prescale_gradients, "prescale_gradients"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.gradient_predivide_factor != 1, "gradient_predivide_factor"));
@@ -55,6 +70,7 @@ absl::Status Validate(const EngineOptions& options) {
   if (options.stage < 0 || options.stage > 3) {
     return absl::InvalidArgumentError(absl::StrCat("stage is ", options.stage, "; stages are 0, 1, 2 and 3"));
   }
+  ZS_RETURN_IF_ERROR(CheckDTypes(options));
   ZS_RETURN_IF_ERROR(CheckBuilt(options));
   ZS_RETURN_IF_ERROR(AtLeast("reduce_bucket_size", options.reduce_bucket_size, 1));
   ZS_RETURN_IF_ERROR(AtLeast("prefetch", options.prefetch, 0));

@@ -34,9 +34,13 @@ struct Engine::Parts {
   // `trainable` is wanted.
   absl::StatusOr<int> FindTensor(std::string_view name, size_t elements, bool trainable) const;
   absl::StatusOr<int> FindWritten(std::string_view name, size_t elements, bool trainable) const;
-  absl::StatusOr<device::Array> FindMoment(std::string_view moment) const;
-  // Where this rank keeps what its optimizer works on of the parameter's section, `held` of it.
-  TensorAccess::Home HeldHome(int parameter, device::Array held) const;
+  // Of UpdatePass::states.
+  absl::StatusOr<int> FindMoment(std::string_view moment) const;
+
+  // Queues: memory = the part of `from`, a piece of a section, that lies in `range` of it; rounded to the memory's dtype.
+  void StoreInto(device::Array memory, Range range, Range piece, device::Array from);
+  // The same for this rank's part of one of UpdatePass::states.
+  absl::Status StoreState(int state, int section, Range piece, device::Array from);
 };
 
 }  // namespace zeroshard::zero

@@ -8,6 +8,7 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/engine_parts.h"
 #include "zeroshard/zero/holding.h"
+#include "zeroshard/zero/precision.h"
 
 namespace zeroshard::zero {
 
@@ -32,24 +33,39 @@ absl::StatusOr<int> Engine::Parts::FindWritten(std::string_view name, size_t ele
   return FindTensor(name, ignored ? static_cast<size_t>(layout.parameters()[*found].elements) : elements, trainable);
 }
 
-absl::StatusOr<Array> Engine::Parts::FindMoment(std::string_view moment) const {
-  for (const optim::StateTensor& state : step_end->optimizer().state()) {
-    if (state.name == moment) return state.array;
-  }
+absl::StatusOr<int> Engine::Parts::FindMoment(std::string_view moment) const {
+  const std::optional<int> state = step_end->update().Find(moment);
+  if (state && moment != kMasterWeightsName) return *state;
   return absl::NotFoundError(
       absl::StrCat("the optimizer ", std::string(Name(options.optimizer.kind)), " keeps no ", std::string(moment)));
 }
 
-TensorAccess::Home Engine::Parts::HeldHome(int parameter, Array held) const {
-  const int section = layout.parameters()[parameter].section;
-  return {.range = HoldingOf(layout, options.stage, communicator->rank(), section).range, .memory = held};
+void Engine::Parts::StoreInto(Array memory, Range range, Range piece, Array from) {
+  const Range kept = Intersect(piece, range);
+  if (kept.count == 0) return;
+  compute->device().elementwise().Convert(*compute, from.Slice(kept.first - piece.first, kept.count),
+                                          memory.Slice(kept.first - range.first, kept.count));
+}
+
+absl::Status Engine::Parts::StoreState(int state, int section, Range piece, Array from) {
+  const Range held = HoldingOf(layout, options.stage, communicator->rank(), section).range;
+  const Range kept = Intersect(piece, held);
+  if (kept.count == 0) return absl::OkStatus();
+  return step_end->update().WriteState(state, section, {kept.first - held.first, kept.count},
+                                       from.Slice(kept.first - piece.first, kept.count));
 }
 
 absl::Status Engine::ReadParameter(std::string_view name, std::span<float> values) {
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/false));
-  return p.tensors->Read(
-      parameter, [&](int section) { return p.parameters->Held(section); }, /*scale=*/1, values);
+  const std::optional<int> masters = p.step_end->update().Find(kMasterWeightsName);
+  const bool has_master = masters && p.layout.parameters()[parameter].spec.trainable;
+  const auto source = [&](int section, Range part, Array to) {
+    if (has_master) return p.step_end->update().ReadState(*masters, section, part, to);
+    p.compute->device().elementwise().Convert(*p.compute, p.parameters->Held(section).Slice(part.first, part.count), to);
+    return absl::OkStatus();
+  };
+  return p.tensors->Read(parameter, source, /*scale=*/1, values);
 }
 
 absl::Status Engine::WriteParameter(std::string_view name, std::span<const float> values) {
@@ -60,9 +76,13 @@ absl::Status Engine::WriteParameter(std::string_view name, std::span<const float
   if (section < 0) return absl::OkStatus();
   const Section& s = p.layout.sections()[section];
   const Range resident = ShardsParameters(p.options.stage) ? s.Owned(p.communicator->rank()) : Range{0, s.elements};
+  const std::optional<int> masters = p.step_end->update().Find(kMasterWeightsName);
+  const auto sink = [&](Range piece, Array from) {
+    p.StoreInto(p.parameters->Resident(section), resident, piece, from);
+    return masters && s.trainable ? p.StoreState(*masters, section, piece, from) : absl::OkStatus();
+  };
   p.parameters->BeginUpdate();
-  const absl::Status written =
-      p.tensors->Write(parameter, {.range = resident, .memory = p.parameters->Resident(section)}, /*scale=*/1, values);
+  const absl::Status written = p.tensors->Write(parameter, sink, /*scale=*/1, values);
   p.parameters->EndUpdate(/*gather=*/false);
   return written;
 }
@@ -71,9 +91,11 @@ absl::Status Engine::ReadGradient(std::string_view name, std::span<float> values
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/true));
   if (p.gradients->Started()) ZS_RETURN_IF_ERROR(p.gradients->Finish());
-  const double scale = GradientScale(p.options, p.layout.world_size());
-  return p.tensors->Read(
-      parameter, [&](int section) { return p.gradients->Held(section); }, scale, values);
+  const auto source = [&](int section, Range part, Array to) {
+    p.compute->device().elementwise().Convert(*p.compute, p.gradients->Held(section).Slice(part.first, part.count), to);
+    return absl::OkStatus();
+  };
+  return p.tensors->Read(parameter, source, GradientScale(p.options, p.layout.world_size()), values);
 }
 
 absl::Status Engine::WriteGradient(std::string_view name, std::span<const float> values) {
@@ -82,25 +104,32 @@ absl::Status Engine::WriteGradient(std::string_view name, std::span<const float>
   ZS_RETURN_IF_ERROR(p.gradients->Finish());
   const int section = p.layout.parameters()[parameter].section;
   if (section < 0) return absl::OkStatus();
-  const double scale = 1 / GradientScale(p.options, p.layout.world_size());
-  return p.tensors->Write(parameter, p.HeldHome(parameter, p.gradients->Held(section)), scale, values);
+  const Range held = HoldingOf(p.layout, p.options.stage, p.communicator->rank(), section).range;
+  const auto sink = [&](Range piece, Array from) {
+    p.StoreInto(p.gradients->Held(section), held, piece, from);
+    return absl::OkStatus();
+  };
+  return p.tensors->Write(parameter, sink, 1 / GradientScale(p.options, p.layout.world_size()), values);
 }
 
 absl::Status Engine::ReadMoment(std::string_view moment, std::string_view name, std::span<float> values) {
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/true));
-  ZS_ASSIGN_OR_RETURN(const Array state, p.FindMoment(moment));
-  return p.tensors->Read(
-      parameter, [&](int section) { return p.step_end->StateOf(state, section); }, /*scale=*/1, values);
+  ZS_ASSIGN_OR_RETURN(const int state, p.FindMoment(moment));
+  const auto source = [&](int section, Range part, Array to) {
+    return p.step_end->update().ReadState(state, section, part, to);
+  };
+  return p.tensors->Read(parameter, source, /*scale=*/1, values);
 }
 
 absl::Status Engine::WriteMoment(std::string_view moment, std::string_view name, std::span<const float> values) {
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindWritten(name, values.size(), /*trainable=*/true));
-  ZS_ASSIGN_OR_RETURN(const Array state, p.FindMoment(moment));
+  ZS_ASSIGN_OR_RETURN(const int state, p.FindMoment(moment));
   const int section = p.layout.parameters()[parameter].section;
   if (section < 0) return absl::OkStatus();
-  return p.tensors->Write(parameter, p.HeldHome(parameter, p.step_end->StateOf(state, section)), /*scale=*/1, values);
+  const auto sink = [&](Range piece, Array from) { return p.StoreState(state, section, piece, from); };
+  return p.tensors->Write(parameter, sink, /*scale=*/1, values);
 }
 
 }  // namespace zeroshard::zero

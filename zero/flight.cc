@@ -44,17 +44,22 @@ void Flight::Send(int64_t positions) {
     const Departure& d = pending.departure;
     const int64_t left = reduction_->Positions(d.section) - pending.sent;
     const int64_t count = std::min(left, positions);
-    // What is added to the shard is reduced in place first.
     pieces_.push_back({.section = d.section,
                        .positions = {pending.sent, count},
                        .gradient = d.gradient,
-                       .shard = d.accumulate ? device::Array() : d.shard});
+                       .shard = LandsByItself(d) ? d.shard : device::Array()});
     pending.sent += count;
     positions -= count;
     if (count == left) ++first_pending_;
   }
   last_ = reduction_->Issue(pieces_, {.after = {ready_[last].get()}, .wait_at_once = options_.wait_at_once});
   if (options_.wait_at_once) last_.WaitOn(*compute_);
+}
+
+// What is added to the shard is reduced in place first, and what the shard keeps in another dtype: so it is rounded once, to what
+// travels, by every route.
+bool Flight::LandsByItself(const Departure& d) const {
+  return reduction_->HasOutput() && !d.accumulate && d.shard.dtype() == d.gradient.dtype();
 }
 
 void Flight::Land() {
@@ -75,8 +80,8 @@ void Flight::LandOne(const Departure& d) {
   device::Elementwise& elementwise = compute_->device().elementwise();
   if (d.accumulate) {
     elementwise.Accumulate(*compute_, part, d.shard);
-  } else if (!reduction_->HasOutput()) {
-    elementwise.Copy(*compute_, part, d.shard);
+  } else if (!LandsByItself(d)) {
+    elementwise.Convert(*compute_, part, d.shard);
   }
 }
 

@@ -30,7 +30,7 @@ namespace zeroshard::zero {
 struct Departure {
   int section = 0;
   device::Array gradient;   // whole, as this rank's backward left it
-  device::Array shard;      // where this rank's part of the sum lands; empty: it stays in place
+  device::Array shard;      // where this rank's part of the sum lands, in any float dtype; empty: it stays in place
   bool accumulate = false;  // added to what is in the shard
 };
 
@@ -65,6 +65,8 @@ class Flight {
   };
   void Send(int64_t positions);
   void LandOne(const Departure& departure);
+  // Whether the reduction leaves the sum in the shard.
+  bool LandsByItself(const Departure& departure) const;
 
   BucketReduction* reduction_;
   const Layout* layout_;

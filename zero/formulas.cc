@@ -7,6 +7,7 @@
 #include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/step_scalars.h"
 #include "zeroshard/zero/bucket_reduction.h"
+#include "zeroshard/zero/precision.h"
 #include "zeroshard/zero/tensor_access.h"
 
 namespace zeroshard::zero {
@@ -59,7 +60,7 @@ int64_t GatheredBytes(const Layout& layout, const EngineOptions& options) {
     if (section.shared) tied += section.elements;
   }
   const int64_t at_once = std::min<int64_t>(units, 1 + EffectivePrefetch(options));
-  return ((options.keep_parameters ? all : at_once * largest) + tied) * kFp32Bytes;
+  return ((options.keep_parameters ? all : at_once * largest) + tied) * SizeOf(options.dtype);
 }
 
 int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
@@ -78,16 +79,21 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
   }
   const int64_t slots = options.overlap ? 2 : 1;
   const int64_t bucket = std::min(all, RoundedBucketElements(options.reduce_bucket_size, layout.world_size()));
-  return (std::max(slots * largest, RoundUp(bucket, slots * kAlignmentElements)) + summed) * kFp32Bytes;
+  return (std::max(slots * largest, RoundUp(bucket, slots * kAlignmentElements)) + summed) *
+         SizeOf(PrecisionOf(options, layout.world_size()).backward);
 }
 
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank) {
   const int64_t trainable = layout.trainable_elements();
   const int64_t own = layout.OwnedTrainable(rank);
+  const int64_t updated = ShardsOptimizer(options.stage) ? own : trainable;
+  const Precision precision = PrecisionOf(options, layout.world_size());
   MemoryBytes bytes;
-  bytes.parameters = (ShardsParameters(options.stage) ? layout.OwnedTotal(rank) : layout.total_elements()) * kFp32Bytes;
-  bytes.gradients = (ShardsGradients(options.stage) ? own : trainable) * kFp32Bytes;
-  bytes.moments = (ShardsOptimizer(options.stage) ? own : trainable) * optim::StateBytesPerElement(options.optimizer);
+  bytes.parameters =
+      (ShardsParameters(options.stage) ? layout.OwnedTotal(rank) : layout.total_elements()) * SizeOf(precision.parameters);
+  bytes.gradients = (ShardsGradients(options.stage) ? own : trainable) * SizeOf(precision.gradients);
+  bytes.master_weights = precision.has_masters() ? updated * kFp32Bytes : 0;
+  bytes.moments = updated * optim::StateBytesPerElement(options.optimizer);
   bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout);
   return bytes;
 }
@@ -116,16 +122,18 @@ int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int
   if (n == 1) return 0;
   const int64_t micro_batches = options.accumulation;
   const int64_t reductions = ShardsGradients(options.stage) ? micro_batches : 1;
-  int64_t elements = reductions * ReductionElements(layout, options, rank);
+  const int64_t reduced = reductions * ReductionElements(layout, options, rank);
+  int64_t gathered = 0;
   if (ShardsParameters(options.stage)) {
     for (int s = 0; s < static_cast<int>(layout.sections().size()); ++s) {
       const int64_t own = layout.sections()[s].Owned(rank).count;
-      elements += micro_batches * GathersPerMicroBatch(layout, options, s) * (n - 1) * own;
+      gathered += micro_batches * GathersPerMicroBatch(layout, options, s) * (n - 1) * own;
     }
   } else if (ShardsOptimizer(options.stage)) {
-    elements += (n - 1) * layout.OwnedTrainable(rank);
+    gathered += (n - 1) * layout.OwnedTrainable(rank);
   }
-  return elements * kFp32Bytes;
+  const Precision precision = PrecisionOf(options, layout.world_size());
+  return reduced * SizeOf(precision.wire) + gathered * SizeOf(precision.parameters);
 }
 
 }  // namespace zeroshard::zero

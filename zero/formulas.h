@@ -1,15 +1,18 @@
 // What a rank holds and sends, by formula: DESIGN's table of stages and its wire bytes, from a layout and options alone. Nothing
 // here looks at an engine, and an engine looks at nothing here but to predict: tests hold the one against the other, to the byte.
 //
-// With Ψ the padded trainable elements, Ψr a rank's part of them (Ψ/N, flat), and fp32 throughout:
+// With Ψ the padded trainable elements, Ψr a rank's part of them (Ψ/N, flat):
 //
-//   stage   parameters    gradients    moments          sent by a rank for a step's data, in elements, f = (N - 1) / N
-//     0     4Ψ            4Ψ           m Ψ              2Ψf
-//     1     4Ψ            4Ψ           m Ψr             2Ψf
-//     2     4Ψ            4Ψr          m Ψr             (A + 1) Ψf
-//     3     4Ψr           4Ψr          m Ψr             A f Σ_u Ψ_u (gathers_u + 1)
+//   stage   parameters    gradients    masters, moments   sent by a rank for a step's data, in elements, f = (N - 1) / N
+//     0     p Ψ           g Ψ          (w + m) Ψ          2Ψf
+//     1     p Ψ           g Ψ          (w + m) Ψr         2Ψf
+//     2     p Ψ           g Ψr         (w + m) Ψr         (A + 1) Ψf
+//     3     p Ψr          g Ψr         (w + m) Ψr         A f Σ_u Ψ_u (gathers_u + 1)
 //
-// m: 8 for Adam, 4 for SGD with momentum, else 0. Frozen parameters count as parameters alone. Partition::kTensor sends
+// p, g: bytes of Precision::parameters and gradients; w: 4 where parameters have two bytes, else 0; m: 8 for Adam, 4 for SGD with
+// momentum, else 0. So bf16 and fp16 with Adam hold 16Ψ, 4Ψ + 12Ψr, 2Ψ + 14Ψr, 16Ψr; with fp32 gradients 18Ψ, 6Ψ + 12Ψr,
+// 2Ψ + 16Ψr, 18Ψr. Sent are elements of Precision::wire (reductions) and parameters (gathers). Frozen parameters count as
+// parameters alone. Partition::kTensor sends
 // Ψ - Ψr for a reduction and (N - 1) Ψr for a broadcast. reduce_scatter off: 2Ψf for a reduction.
 //
 // Example:

@@ -149,7 +149,7 @@ absl::Status GradientStore::Finish() {
 }
 
 device::Array GradientStore::Held(int section) const {
-  const device::Array all = resident_.array(device::DType::kFloat32);
+  const device::Array all = resident_.array(precision_.gradients);
   const Holding holding = HoldingOf(*layout_, options_->stage, communicator_->rank(), section);
   if (ShardsGradients(options_->stage)) return all.Slice(holding.state_first, holding.range.count);
   return all.Slice(layout_->sections()[section].full_first + holding.range.first, holding.range.count);

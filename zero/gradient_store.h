@@ -34,6 +34,7 @@
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/flight.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/precision.h"
 
 namespace zeroshard::zero {
 
@@ -98,6 +99,7 @@ class GradientStore {
   const Layout* layout_;
   const EngineOptions* options_;
   device::Stream* compute_;
+  Precision precision_;
   BucketReduction reduction_;
   std::vector<Unit> units_;
   std::vector<SectionState> sections_;  // the trainable ones

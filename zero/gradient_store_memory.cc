@@ -11,7 +11,6 @@
 namespace zeroshard::zero {
 
 using device::Array;
-using device::DType;
 
 absl::StatusOr<std::unique_ptr<GradientStore>> GradientStore::Create(comm::Communicator& communicator, const Layout& layout,
                                                                      const EngineOptions& options, device::Stream& compute) {
@@ -26,6 +25,7 @@ GradientStore::GradientStore(comm::Communicator& communicator, const Layout& lay
       layout_(&layout),
       options_(&options),
       compute_(&compute),
+      precision_(PrecisionOf(options, layout.world_size())),
       reduction_(communicator, layout, options),
       units_(layout.units().size()),
       sections_(layout.trainable_sections()) {
@@ -40,7 +40,7 @@ absl::Status GradientStore::Allocate() {
   const int rank = communicator_->rank();
   const int64_t elements = ShardsGradients(options_->stage) ? layout_->OwnedTrainable(rank) : layout_->trainable_elements();
   ZS_ASSIGN_OR_RETURN(resident_,
-                      communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kGradients, "gradients"));
+                      communicator_->Allocate(elements * SizeOf(precision_.gradients), device::Use::kGradients, "gradients"));
   if (ShardsGradients(options_->stage)) return MakeFlights();
   MakeResidentFlight();
   return absl::OkStatus();
@@ -52,7 +52,7 @@ void GradientStore::AddFlight(Array memory, int sections) {
 }
 
 void GradientStore::MakeResidentFlight() {
-  const Array all = resident_.array(DType::kFloat32);
+  const Array all = resident_.array(precision_.gradients);
   AddFlight(all, static_cast<int>(sections_.size()));
   for (size_t i = 0; i < sections_.size(); ++i) {
     const Section& section = layout_->sections()[i];
@@ -78,9 +78,9 @@ absl::Status GradientStore::MakeFlights() {
   slots_ = options_->overlap ? 2 : 1;
   const int64_t bucket = RoundedBucketElements(options_->reduce_bucket_size, layout_->world_size());
   const int64_t slot = std::max(largest, RoundUp(std::min(bucket, together) / slots_, kAlignmentElements));
-  ZS_ASSIGN_OR_RETURN(in_flight_, communicator_->Allocate((slots_ * slot + alone) * SizeOf(DType::kFloat32),
+  ZS_ASSIGN_OR_RETURN(in_flight_, communicator_->Allocate((slots_ * slot + alone) * SizeOf(precision_.backward),
                                                           device::Use::kCommunication, "gradients in flight"));
-  const Array all = in_flight_.array(DType::kFloat32);
+  const Array all = in_flight_.array(precision_.backward);
   for (int i = 0; i < slots_; ++i) AddFlight(all.Slice(i * slot, slot), static_cast<int>(sections_.size()));
   int64_t first = slots_ * slot;
   for (size_t i = 0; i < sections_.size(); ++i) {

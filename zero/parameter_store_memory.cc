@@ -10,8 +10,6 @@
 
 namespace zeroshard::zero {
 
-using device::DType;
-
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(comm::Communicator& communicator,
                                                                        const Layout& layout, const EngineOptions& options,
                                                                        device::Stream& compute) {
@@ -53,13 +51,13 @@ absl::Status ParameterStore::AllocateResident() {
   const int64_t elements =
       ShardsParameters(options_->stage) ? layout_->OwnedTotal(communicator_->rank()) : layout_->total_elements();
   ZS_ASSIGN_OR_RETURN(resident_,
-                      communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kParameters, "parameters"));
+                      communicator_->Allocate(elements * SizeOf(options_->dtype), device::Use::kParameters, "parameters"));
   return absl::OkStatus();
 }
 
 device::Array ParameterStore::Resident(int section) const {
   const Section& s = layout_->sections()[section];
-  const device::Array all = resident_.array(DType::kFloat32);
+  const device::Array all = resident_.array(options_->dtype);
   if (!ShardsParameters(options_->stage)) return all.Slice(s.full_first, s.elements);
   const int rank = communicator_->rank();
   return all.Slice(s.shard_first[rank], s.Owned(rank).count);
@@ -120,7 +118,7 @@ absl::Status ParameterStore::AllocateSlots() {
   pooled_slots_ = std::min(1 + EffectivePrefetch(*options_), pooled_blocks);
   const int64_t elements = pooled_slots_ * pooled_elements + own_elements;
   ZS_ASSIGN_OR_RETURN(
-      gathered_, communicator_->Allocate(elements * SizeOf(DType::kFloat32), device::Use::kCommunication, "gathered units"));
+      gathered_, communicator_->Allocate(elements * SizeOf(options_->dtype), device::Use::kCommunication, "gathered units"));
   int64_t first = 0;
   for (int i = 0; i < pooled_slots_; ++i, first += pooled_elements) AddSlot(first, pooled_elements);
   for (Block& block : blocks_) {
@@ -136,7 +134,7 @@ absl::Status ParameterStore::AllocateSlots() {
 
 void ParameterStore::AddSlot(int64_t first, int64_t elements) {
   Slot slot;
-  slot.memory = gathered_.array(DType::kFloat32).Slice(first, elements);
+  slot.memory = gathered_.array(options_->dtype).Slice(first, elements);
   slot.released = communicator_->device().MakeEvent();
   slots_.push_back(std::move(slot));
 }

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,20 +24,17 @@
 #include "zeroshard/device/buffer.h"
 #include "zeroshard/device/device.h"
 #include "zeroshard/device/step_scalars.h"
-#include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/gradient_store.h"
 #include "zeroshard/zero/layout.h"
 #include "zeroshard/zero/parameter_store.h"
+#include "zeroshard/zero/update_pass.h"
 
 namespace zeroshard::zero {
 
-// What a step's gradient is of the sum over ranks and micro-batches.
-double GradientScale(const EngineOptions& options, int world_size);
-
 class StepEnd {
  public:
-  // Allocates the optimizer's state and what the scalars need. All references outlive it; `options` are valid.
+  // Allocates the update's state and what the scalars need. All references outlive it; `options` are valid.
   static absl::StatusOr<std::unique_ptr<StepEnd>> Create(comm::Communicator& communicator, const Layout& layout,
                                                          const EngineOptions& options, device::Stream& compute);
 
@@ -50,32 +46,21 @@ class StepEnd {
   // the communicator is aborted, since what they hold is of no use.
   absl::StatusOr<device::StepScalars> Result();
 
-  optim::Optimizer& optimizer() { return *optimizer_; }
-  // This rank's part of the state that lies parallel to a section.
-  device::Array StateOf(const device::Array& state, int section) const;
+  UpdatePass& update() { return *update_; }
 
  private:
   StepEnd(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute);
   absl::Status Allocate();
-  std::vector<optim::Run> MakeRuns() const;
-  void SumSquares(const GradientStore& gradients);
+  absl::Status SumSquares(const GradientStore& gradients);
   void SumOverRanks();
   void CopyToHost();
-  absl::Status Apply(const GradientStore& gradients, ParameterStore& parameters);
-
-  // A parameter's part in a section that this rank holds.
-  struct Part {
-    int section = 0;
-    Range range;  // of what is held
-  };
 
   comm::Communicator* communicator_;
   const Layout* layout_;
   const EngineOptions* options_;
   device::Stream* compute_;
   device::StepRule rule_;
-  std::vector<Part> parts_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<UpdatePass> update_;
   device::Buffer sum_;      // [kExactSumWords] int64, then one for the signatures
   device::Buffer scalars_;  // one StepScalars
   device::Buffer host_;     // the host's copy of it, then of the signatures' sum

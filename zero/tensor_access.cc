@@ -38,7 +38,7 @@ comm::CallOptions TensorAccess::Call(std::string_view name) {
   return {.after = {ready_.get()}, .wait_at_once = true, .traffic = comm::Traffic::kControl, .label = name};
 }
 
-absl::Status TensorAccess::Read(int parameter, Held held, double scale, std::span<float> values) {
+absl::Status TensorAccess::Read(int parameter, Source source, double scale, std::span<float> values) {
   const Parameter& p = layout_->parameters()[parameter];
   if (p.elements == 0) return communicator_->status();
   const int owners = ShardsOptimizer(options_->stage) ? layout_->world_size() : 1;
@@ -48,14 +48,11 @@ absl::Status TensorAccess::Read(int parameter, Held held, double scale, std::spa
     for (int64_t done = 0; done < part.count; done += kStagingElements) {
       const int64_t count = std::min(part.count - done, kStagingElements);
       const Array staging = staging_.array(DType::kFloat32).Slice(0, count);
-      Array from;
-      if (owners == 1 || owner == communicator_->rank())
-        from = held(p.section).Slice(part.first - owned.first + done, count);
-      if (owners > 1) {
-        communicator_->Broadcast(from, staging, owner, Call(p.spec.name)).WaitOn(*compute_);
-        from = staging;
+      if (owners == 1 || owner == communicator_->rank()) {
+        ZS_RETURN_IF_ERROR(source(p.section, {part.first - owned.first + done, count}, staging));
       }
-      communicator_->device().CopyToHost(*compute_, from, values.data() + (part.first - p.first + done));
+      if (owners > 1) communicator_->Broadcast(staging, staging, owner, Call(p.spec.name)).WaitOn(*compute_);
+      communicator_->device().CopyToHost(*compute_, staging, values.data() + (part.first - p.first + done));
     }
   }
   compute_->Synchronize();
@@ -66,7 +63,7 @@ absl::Status TensorAccess::Read(int parameter, Held held, double scale, std::spa
   return communicator_->device().status();
 }
 
-absl::Status TensorAccess::Write(int parameter, const Home& home, double scale, std::span<const float> values) {
+absl::Status TensorAccess::Write(int parameter, Sink sink, double scale, std::span<const float> values) {
   const Parameter& p = layout_->parameters()[parameter];
   device::Device& device = communicator_->device();
   for (int64_t done = 0; done < p.elements; done += kStagingElements) {
@@ -77,10 +74,7 @@ absl::Status TensorAccess::Write(int parameter, const Home& home, double scale, 
       if (scale != 1.0) device.elementwise().Scale(*compute_, staging, scale);
     }
     communicator_->Broadcast(staging, staging, 0, Call(p.spec.name)).WaitOn(*compute_);
-    const Range kept = Intersect(piece, home.range);
-    if (kept.count == 0) continue;
-    device.elementwise().Copy(*compute_, staging.Slice(kept.first - piece.first, kept.count),
-                              home.memory.Slice(kept.first - home.range.first, kept.count));
+    ZS_RETURN_IF_ERROR(sink(piece, staging));
   }
   compute_->Synchronize();
   ZS_RETURN_IF_ERROR(communicator_->status());

@@ -2,8 +2,11 @@
 // time through a small staging buffer. They are counted as control traffic: no part of a step's data.
 //
 // Example: a parameter of which every rank holds its part of the section.
-//   auto held = [&](int section) { return store.Held(section); };
-//   ZS_RETURN_IF_ERROR(access->Read(parameter, held, /*scale=*/1.0, values));
+//   auto source = [&](int section, Range part, Array to) {
+//     device.elementwise().Convert(compute, store.Held(section).Slice(part.first, part.count), to);
+//     return absl::OkStatus();
+//   };
+//   ZS_RETURN_IF_ERROR(access->Read(parameter, source, /*scale=*/1.0, values));
 #pragma once
 
 #include <cstdint>
@@ -30,19 +33,15 @@ class TensorAccess {
   static absl::StatusOr<std::unique_ptr<TensorAccess>> Create(comm::Communicator& communicator, const Layout& layout,
                                                               const EngineOptions& options, device::Stream& compute);
 
-  // What this rank holds of a section, [elements of its HoldingOf].
-  using Held = absl::FunctionRef<device::Array(int section)>;
+  // Queues on compute: to = `part` of what this rank holds of a section (HoldingOf), as fp32.
+  using Source = absl::FunctionRef<absl::Status(int section, Range part, device::Array to)>;
+  // values = scale * the tensor, on every rank. Waits. Errors: the communicator's, the source's.
+  absl::Status Read(int parameter, Source source, double scale, std::span<float> values);
 
-  // values = scale * the tensor, on every rank. Waits. Errors: the communicator's.
-  absl::Status Read(int parameter, Held held, double scale, std::span<float> values);
-
-  // Where a rank keeps what is written: a range of a section, and the memory of it.
-  struct Home {
-    Range range;
-    device::Array memory;  // [range.count]
-  };
-  // The tensor = scale * rank 0's values, wherever a rank keeps any of it. Waits. Errors: the communicator's.
-  absl::Status Write(int parameter, const Home& home, double scale, std::span<const float> values);
+  // Queues on compute: whatever this rank keeps of `piece` of the parameter's section = from, fp32.
+  using Sink = absl::FunctionRef<absl::Status(Range piece, device::Array from)>;
+  // The tensor = scale * rank 0's values, wherever a rank keeps any of it. Waits. Errors: the communicator's, the sink's.
+  absl::Status Write(int parameter, Sink sink, double scale, std::span<const float> values);
 
  private:
   TensorAccess(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,

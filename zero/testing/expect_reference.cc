@@ -7,7 +7,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "zeroshard/zero/step_end.h"
+#include "zeroshard/zero/precision.h"
 
 namespace zeroshard::zero::testing {
 namespace {
@@ -45,7 +45,8 @@ std::string Describe(const EngineOptions& options, int world_size) {
       << Name(options.owner) << ", bucket " << options.reduce_bucket_size << ", reduce_scatter " << options.reduce_scatter
       << ", round_robin " << options.round_robin_gradients << ", overlap " << options.overlap << ", prefetch "
       << options.prefetch << ", keep " << options.keep_parameters << ", accumulation " << options.accumulation << ", clip "
-      << options.clip << ", " << Name(options.optimizer.kind);
+      << options.clip << ", " << Name(options.optimizer.kind) << ", " << device::Name(options.dtype) << ", gradients "
+      << device::Name(PrecisionOf(options, world_size).gradients);
   return out.str();
 }
 

@@ -3,16 +3,18 @@
 #include <cstring>
 #include <numeric>
 
+#include "zeroshard/device/convert.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/exact_sum.h"
 #include "zeroshard/optim/optimizer.h"
-#include "zeroshard/zero/step_end.h"
+#include "zeroshard/zero/precision.h"
 #include "zeroshard/zero/testing/toy_model.h"
 
 namespace zeroshard::zero::testing {
 namespace {
 
 using device::Array;
+using device::DType;
 
 // Neighbours first; an odd one out passes up unchanged.
 std::vector<float> TreeSum(std::vector<std::vector<float>> parts) {
@@ -28,12 +30,30 @@ std::vector<float> TreeSum(std::vector<std::vector<float>> parts) {
   return std::move(parts.front());
 }
 
-void AddTo(std::vector<float>& sum, const std::vector<float>& x) {
+// The value of x in a dtype, nearest even.
+float Rounded(DType dtype, float x) {
+  if (dtype == DType::kBfloat16) return ToFloat(device::ToBfloat16(x));
+  if (dtype == DType::kFloat16) return ToFloat(device::ToFloat16(x));
+  return x;
+}
+
+std::vector<float> Rounded(DType dtype, std::vector<float> values) {
+  for (float& value : values) value = Rounded(dtype, value);
+  return values;
+}
+
+void AddTo(DType dtype, std::vector<float>& sum, const std::vector<float>& x) {
   if (sum.empty()) {
-    sum = x;
+    sum = Rounded(dtype, x);
     return;
   }
-  for (size_t e = 0; e < sum.size(); ++e) sum[e] += x[e];
+  for (size_t e = 0; e < sum.size(); ++e) sum[e] = Rounded(dtype, sum[e] + x[e]);
+}
+
+// What is stored of the sum over ranks.
+std::vector<float> Stored(const Precision& precision, std::vector<float> sum) {
+  for (float& x : sum) x = Rounded(precision.wire, x / static_cast<float>(precision.divisor));
+  return sum;
 }
 
 }  // namespace
@@ -55,6 +75,7 @@ Reference::Reference(std::vector<model::UnitSpec> units, const EngineOptions& op
       by_name_[spec.name] = static_cast<int>(tensors_.size());
       Tensor tensor{.spec = spec, .weights = std::vector<float>(model::Elements(spec)), .gradient = {}, .moments = {}};
       for (size_t e = 0; e < tensor.weights.size(); ++e) tensor.weights[e] = Initial(spec, static_cast<int64_t>(e));
+      if (!spec.trainable) tensor.weights = Rounded(options.dtype, tensor.weights);
       tensor.gradient.resize(tensor.weights.size());
       for (std::vector<float>& moment : tensor.moments) moment.resize(tensor.weights.size());
       tensors_.push_back(std::move(tensor));
@@ -78,8 +99,7 @@ device::StepScalars Reference::Step(const Schedule& schedule) {
       for (size_t p = 0; p < units_[u].parameters.size(); ++p) {
         const Tensor& tensor = tensors_[by_name_.at(units_[u].parameters[p].name)];
         for (int r = 0; r < world_size_; ++r) {
-          losses_[r] += UseLoss({r, step_, static_cast<int>(m)}, u, static_cast<int>(p), units_[u].backward_reads_parameters,
-                                tensor.weights);
+          losses_[r] += LossOf(tensor, {u, static_cast<int>(p)}, r, static_cast<int>(m));
         }
       }
     }
@@ -96,11 +116,20 @@ device::StepScalars Reference::Step(const Schedule& schedule) {
   return Update();
 }
 
+double Reference::LossOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const {
+  double loss = 0;
+  for (size_t e = 0; e < tensor.weights.size(); ++e) {
+    loss += UseLoss({rank, step_, micro_batch}, use.unit, use.parameter, units_[use.unit].backward_reads_parameters,
+                    static_cast<int64_t>(e), Rounded(options_.dtype, tensor.weights[e]));
+  }
+  return loss;
+}
+
 std::vector<float> Reference::GradientOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const {
   std::vector<float> g(tensor.weights.size());
   for (size_t e = 0; e < g.size(); ++e) {
     g[e] = UseGradient({rank, step_, micro_batch}, use.unit, use.parameter, units_[use.unit].backward_reads_parameters,
-                       static_cast<int64_t>(e), tensor.weights[e]);
+                       static_cast<int64_t>(e), Rounded(options_.dtype, tensor.weights[e]));
   }
   return g;
 }
@@ -108,19 +137,20 @@ std::vector<float> Reference::GradientOf(const Tensor& tensor, const Use& use, i
 // uses: [micro-batch][i], in order of backward.
 void Reference::Reduce(Tensor& tensor, const std::vector<std::vector<Use>>& uses) const {
   const bool reduce_each = ShardsGradients(options_.stage);
+  const Precision precision = PrecisionOf(options_, world_size_);
   std::vector<std::vector<float>> on_rank(world_size_);
   std::vector<float> sum;
   for (int m = 0; m < static_cast<int>(uses.size()); ++m) {
     if (uses[m].empty()) continue;
     for (int r = 0; r < world_size_; ++r) {
-      for (const Use& use : uses[m]) AddTo(on_rank[r], GradientOf(tensor, use, r, m));
+      for (const Use& use : uses[m]) AddTo(precision.backward, on_rank[r], GradientOf(tensor, use, r, m));
     }
     if (reduce_each) {
-      AddTo(sum, TreeSum(std::move(on_rank)));
+      AddTo(precision.gradients, sum, Stored(precision, TreeSum(std::move(on_rank))));
       on_rank.assign(world_size_, {});
     }
   }
-  if (!on_rank[0].empty()) sum = TreeSum(std::move(on_rank));
+  if (!on_rank[0].empty()) sum = Stored(precision, TreeSum(std::move(on_rank)));
   if (sum.empty()) sum.resize(tensor.weights.size());
   tensor.gradient = std::move(sum);
 }

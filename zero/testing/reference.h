@@ -1,6 +1,7 @@
 // What an engine of N ranks is to give for a ToyModel, computed by plain loops over whole tensors on one thread: sums over ranks by
 // neighbours first, micro-batches in the order of stages 0 and 1 (added up on the rank, then over ranks) or 2 and 3 (over ranks,
-// then added up), the optimizer's passes on whole parameters.
+// then added up), the optimizer's passes on whole parameters. Two-byte floats are kept as the fp32 that they are, rounded where
+// engine and model round.
 //
 // Example:
 //   Reference reference(units, options, /*world_size=*/3);
@@ -32,7 +33,7 @@ class Reference {
   device::StepScalars Step(const Schedule& schedule);
   const std::vector<double>& losses() const { return losses_; }
 
-  const std::vector<float>& weights(const std::string& name) const;
+  const std::vector<float>& weights(const std::string& name) const;  // the fp32 masters
   const std::vector<float>& gradient(const std::string& name) const;  // of the last step: summed, not scaled
   const std::vector<float>& moment(int i, const std::string& name) const;
 
@@ -48,6 +49,7 @@ class Reference {
     int parameter;  // of the unit
   };
 
+  double LossOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const;
   std::vector<float> GradientOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const;
   void Reduce(Tensor& tensor, const std::vector<std::vector<Use>>& uses) const;
   device::StepScalars Update();

@@ -4,7 +4,7 @@
 //   loss of a use      1/2 Σ_i c_i (p_i - t_i)^2, or Σ_i c_i p_i where backward reads no parameters
 //   its gradient       c_i (p_i - t_i),           or c_i
 //
-// with c_i and t_i from a hash. So what an engine is to give can be computed by a few plain loops (reference.h), bit for bit.
+// with c_i and t_i from a hash, in fp32, rounded where a gradient is stored in two bytes. So what an engine is to give can be computed by a few plain loops (reference.h), bit for bit.
 //
 // Example:
 //   ToyModel model(units);
@@ -37,8 +37,8 @@ float Target(int parameter, int64_t element);
 // Where parameters begin.
 float Initial(const model::ParameterSpec& parameter, int64_t element);
 
-// What one use adds to the loss, in order of elements.
-double UseLoss(const Sample& sample, int unit, int parameter, bool reads, std::span<const float> values);
+// What one use of an element of this value adds to the loss.
+double UseLoss(const Sample& sample, int unit, int parameter, bool reads, int64_t element, float value);
 // One use's gradient of an element of this value.
 float UseGradient(const Sample& sample, int unit, int parameter, bool reads, int64_t element, float value);
 

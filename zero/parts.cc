@@ -1,0 +1,26 @@
+#include "zeroshard/zero/parts.h"
+
+#include "zeroshard/zero/holding.h"
+
+namespace zeroshard::zero {
+
+std::vector<Part> PartsOf(const Layout& layout, int stage, int rank) {
+  std::vector<Part> parts;
+  for (int s = 0; s < layout.trainable_sections(); ++s) {
+    const Holding holding = HoldingOf(layout, stage, rank, s);
+    for (int p : layout.sections()[s].parameters) {
+      const Parameter& parameter = layout.parameters()[p];
+      const Range part = Intersect(parameter.range(), holding.range);
+      if (part.count == 0) continue;
+      const int64_t first = part.first - holding.range.first;
+      parts.push_back({.parameter = p,
+                       .section = s,
+                       .group = parameter.spec.group,
+                       .held = {first, part.count},
+                       .state_first = holding.state_first + first});
+    }
+  }
+  return parts;
+}
+
+}  // namespace zeroshard::zero

@@ -1,0 +1,76 @@
+#include "zeroshard/zero/resident_update.h"
+
+#include <utility>
+
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/holding.h"
+#include "zeroshard/zero/precision.h"
+
+namespace zeroshard::zero {
+
+using device::Array;
+
+absl::StatusOr<std::unique_ptr<UpdatePass>> ResidentUpdate::Create(device::Device& device, const Layout& layout,
+                                                                   const EngineOptions& options, int rank,
+                                                                   device::Stream& compute) {
+  std::unique_ptr<ResidentUpdate> pass(new ResidentUpdate(layout, options, rank, compute));
+  if (PrecisionOf(options, layout.world_size()).has_masters()) {
+    ZS_ASSIGN_OR_RETURN(pass->masters_, MasterWeights::Create(device, layout, options, rank));
+    pass->names_.push_back(kMasterWeightsName);
+  }
+  std::vector<optim::Run> runs;
+  for (const Part& part : pass->parts_) {
+    runs.push_back({.first = part.state_first, .count = part.held.count, .group = part.group});
+  }
+  const int64_t elements = StateElements(layout, options.stage, rank);
+  ZS_ASSIGN_OR_RETURN(pass->optimizer_, optim::Optimizer::Create(device, options.optimizer, elements, std::move(runs)));
+  for (const optim::StateTensor& state : pass->optimizer_->state()) pass->names_.push_back(state.name);
+  return pass;
+}
+
+ResidentUpdate::ResidentUpdate(const Layout& layout, const EngineOptions& options, int rank, device::Stream& compute)
+    : layout_(&layout),
+      options_(&options),
+      rank_(rank),
+      compute_(&compute),
+      parts_(PartsOf(layout, options.stage, rank)) {}
+
+absl::Status ResidentUpdate::AddSquares(const GradientStore& gradients, device::InOut sum) {
+  for (const Part& part : parts_) {
+    const Array gradient = gradients.Held(part.section).Slice(part.held.first, part.held.count);
+    compute_->device().step().AddPowers(*compute_, gradient, 2, sum);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResidentUpdate::Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
+  for (const Part& part : parts_) {
+    const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
+    const Array parameter = slice(parameters.Held(part.section));
+    ZS_RETURN_IF_ERROR(
+        optimizer_->Apply(*compute_, {.first = part.state_first,
+                                      .weights = masters_ ? slice(masters_->Held(part.section)) : parameter,
+                                      .gradients = slice(gradients.Held(part.section)),
+                                      .scalars = scalars.array,
+                                      .write_back = masters_ ? parameter : Array()}));
+  }
+  return absl::OkStatus();
+}
+
+Array ResidentUpdate::StateOf(int state, int section, Range part) const {
+  if (masters_ && state == 0) return masters_->Held(section).Slice(part.first, part.count);
+  const Array all = optimizer_->state()[state - (masters_ ? 1 : 0)].array;
+  return all.Slice(HoldingOf(*layout_, options_->stage, rank_, section).state_first + part.first, part.count);
+}
+
+absl::Status ResidentUpdate::ReadState(int state, int section, Range part, device::Out to) {
+  compute_->device().elementwise().Copy(*compute_, StateOf(state, section, part), to);
+  return absl::OkStatus();
+}
+
+absl::Status ResidentUpdate::WriteState(int state, int section, Range part, device::In from) {
+  compute_->device().elementwise().Copy(*compute_, from, StateOf(state, section, part));
+  return absl::OkStatus();
+}
+
+}  // namespace zeroshard::zero

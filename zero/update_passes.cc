@@ -1,0 +1,12 @@
+#include "zeroshard/zero/update_passes.h"
+
+#include "zeroshard/zero/resident_update.h"
+
+namespace zeroshard::zero {
+
+absl::StatusOr<std::unique_ptr<UpdatePass>> MakeUpdatePass(device::Device& device, const Layout& layout,
+                                                           const EngineOptions& options, int rank, device::Stream& compute) {
+  return ResidentUpdate::Create(device, layout, options, rank, compute);
+}
+
+}  // namespace zeroshard::zero
