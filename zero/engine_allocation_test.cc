@@ -113,6 +113,8 @@ TEST(EngineAllocation, IsNoneFromTheThirdStepOn) {
         options.clip = 1;
         options.optimizer.groups = {{}, {}};
         ExpectNone(options);
+        options.dtype = device::DType::kBfloat16;
+        ExpectNone(options);
       }
     }
   }
