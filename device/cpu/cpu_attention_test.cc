@@ -98,11 +98,6 @@ Got Attend(Device& device, const AttentionSpec& s, const Floats& qkv, const Floa
   return {arrays.Read(out), arrays.Read(lse), arrays.Read(d_qkv)};
 }
 
-void ExpectNear(const Floats& got, const Doubles& want, double bound) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], bound * (1 + std::abs(want[i]))) << "element " << i;
-}
-
 class CpuAttentionTest : public testing::TestWithParam<AttentionSpec> {
  protected:
   const AttentionSpec spec_ = GetParam();

@@ -15,6 +15,9 @@
 namespace zeroshard::device {
 namespace {
 
+using std::byte;
+using Bytes = std::span<byte>;
+using ConstBytes = std::span<const byte>;
 using Floats = std::span<float>;
 using ConstFloats = std::span<const float>;
 using Tokens = std::span<const int32_t>;
@@ -22,13 +25,17 @@ using Tokens = std::span<const int32_t>;
 constexpr int64_t kRowsPerStretch = 16;
 constexpr int64_t kElementsPerStretch = 1 << 14;
 
-int64_t Size(const auto& span) { return static_cast<int64_t>(span.size()); }
+bool IsActivation(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kBfloat16 || dtype == DType::kFloat16; }
 
 // Rows of a matrix of which `array` holds [rows, width].
 int64_t RowsOf(const Array& array, int64_t width, const char* what) {
   CHECK(width > 0 && array.elements() % width == 0) << what << ": " << array.elements() << " elements in rows of " << width;
-  CHECK(array.dtype() == DType::kFloat32) << what << ": " << Name(array.dtype());
+  CHECK(IsActivation(array.dtype())) << what << ": " << Name(array.dtype());
   return array.elements() / width;
+}
+
+void CheckDType(const Array& array, DType dtype, const char* what) {
+  CHECK(array.dtype() == dtype) << what << ": " << Name(array.dtype()) << " in place of " << Name(dtype);
 }
 
 }  // namespace
@@ -36,83 +43,115 @@ int64_t RowsOf(const Array& array, int64_t width, const char* what) {
 void CpuTransformerKernels::LayerNorm(Stream& stream, In x, In weight, In bias, Out normalized, Out inverse_deviation,
                                       Out y) {
   const int64_t width = weight.array.elements(), rows = RowsOf(x.array, width, "layer norm");
+  const DType dtype = y.array.dtype();
   CHECK_EQ(inverse_deviation.array.elements(), rows);
-  const auto run = [width, rows, threads = threads_](ConstFloats from, ConstFloats w, ConstFloats b, Floats h, Floats r,
-                                                     Floats to) {
-    const LayerNormForward norm{width, from.data(), w.data(), b.data(), h.data(), r.data(), to.data()};
+  CheckDType(x.array, DType::kFloat32, "layer norm: x");
+  for (const Array* array : {&weight.array, &bias.array, &normalized.array}) CheckDType(*array, dtype, "layer norm");
+  const auto run = [dtype, width, rows, threads = threads_](ConstFloats from, ConstBytes w, ConstBytes b, Bytes h, Floats r,
+                                                            Bytes to) {
+    const LayerNormForward norm{dtype, width, from.data(), w.data(), b.data(), h.data(), r.data(), to.data()};
     ParallelFor(threads, rows, kRowsPerStretch, [&](int64_t first, int64_t last) { LayerNormRows(norm, first, last); });
   };
-  HostLaunch(stream, "layer norm", run, Read<float>(x), Read<float>(weight), Read<float>(bias), Write<float>(normalized),
-             Write<float>(inverse_deviation), Write<float>(y));
+  HostLaunch(stream, "layer norm", run, Read<float>(x), Read<byte>(weight), Read<byte>(bias), Write<byte>(normalized),
+             Write<float>(inverse_deviation), Write<byte>(y));
 }
 
 void CpuTransformerKernels::LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) {
   const int64_t width = weight.array.elements(), rows = RowsOf(normalized.array, width, "layer norm's output");
-  const auto run = [width, rows, threads = threads_](ConstFloats h, ConstFloats w, ConstFloats b, Floats to) {
-    const LayerNormAgain norm{width, h.data(), w.data(), b.data(), to.data()};
+  const DType dtype = y.array.dtype();
+  for (const Array* array : {&normalized.array, &weight.array, &bias.array}) {
+    CheckDType(*array, dtype, "layer norm's output");
+  }
+  const auto run = [dtype, width, rows, threads = threads_](ConstBytes h, ConstBytes w, ConstBytes b, Bytes to) {
+    const LayerNormAgain norm{dtype, width, h.data(), w.data(), b.data(), to.data()};
     ParallelFor(threads, rows, kRowsPerStretch,
                 [&](int64_t first, int64_t last) { LayerNormOutputRows(norm, first, last); });
   };
-  HostLaunch(stream, "layer norm's output", run, Read<float>(normalized), Read<float>(weight), Read<float>(bias),
-             Write<float>(y));
+  HostLaunch(stream, "layer norm's output", run, Read<byte>(normalized), Read<byte>(weight), Read<byte>(bias),
+             Write<byte>(y));
 }
 
 void CpuTransformerKernels::LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight,
                                               InOut d_x, WriteMode mode, const LayerNormPartials& partials, Out rounded) {
-  CHECK(rounded.array.empty()) << "layer norm backward: rounded";
   const int64_t width = weight.array.elements(), rows = RowsOf(d_y.array, width, "layer norm backward");
   for (const Array* sums : {&partials.weight, &partials.bias, &partials.d_x}) {
     CHECK_EQ(sums->elements(), PartialRows(rows) * width) << "layer norm backward: partials";
   }
+  const DType dtype = normalized.array.dtype(), d_y_dtype = d_y.array.dtype();
+  CheckDType(weight.array, dtype, "layer norm backward: weight");
+  CheckDType(d_x.array, DType::kFloat32, "layer norm backward: d_x");
+  CHECK(d_y_dtype == dtype || d_y_dtype == DType::kFloat32) << "layer norm backward: d_y of " << Name(d_y_dtype);
+  if (!rounded.array.empty()) {
+    CheckDType(rounded.array, dtype, "layer norm backward: rounded");
+    CHECK_EQ(rounded.array.elements(), rows * width) << "layer norm backward: rounded";
+  }
   const bool accumulate = mode == WriteMode::kAccumulate;
-  const auto run = [width, rows, accumulate, threads = threads_](ConstFloats d, ConstFloats h, ConstFloats r, ConstFloats w,
-                                                                 Floats to, Floats sum_weight, Floats sum_bias,
-                                                                 Floats sum_d_x) {
-    const LayerNormGradient norm{width,     d.data(),   h.data(),          r.data(),        w.data(),
-                                 to.data(), accumulate, sum_weight.data(), sum_bias.data(), sum_d_x.data()};
+  const auto run = [=, threads = threads_](ConstBytes d, ConstBytes h, ConstFloats r, ConstBytes w, Floats to, Bytes narrow,
+                                           Floats sum_weight, Floats sum_bias, Floats sum_d_x) {
+    const LayerNormGradient norm{.dtype = dtype,
+                                 .d_y_dtype = d_y_dtype,
+                                 .width = width,
+                                 .d_y = d.data(),
+                                 .normalized = h.data(),
+                                 .inverse_deviation = r.data(),
+                                 .weight = w.data(),
+                                 .d_x = to.data(),
+                                 .rounded = narrow.data(),
+                                 .accumulate = accumulate,
+                                 .partial_weight = sum_weight.data(),
+                                 .partial_bias = sum_bias.data(),
+                                 .partial_d_x = sum_d_x.data()};
     ParallelFor(threads, rows, kRowsPerPartial,
                 [&](int64_t first, int64_t last) { LayerNormBackwardRows(norm, first, last); });
   };
   const auto launch = [&](auto written) {
-    HostLaunch(stream, "layer norm backward", run, Read<float>(d_y), Read<float>(normalized), Read<float>(inverse_deviation),
-               Read<float>(weight), written, Write<float>(partials.weight), Write<float>(partials.bias),
+    HostLaunch(stream, "layer norm backward", run, Read<byte>(d_y), Read<byte>(normalized), Read<float>(inverse_deviation),
+               Read<byte>(weight), written, Write<byte>(rounded), Write<float>(partials.weight), Write<float>(partials.bias),
                Write<float>(partials.d_x));
   };
   accumulate ? launch(Update<float>(d_x)) : launch(Write<float>(d_x.array));
 }
 
 void CpuTransformerKernels::Gelu(Stream& stream, In x, Out y) {
-  CHECK_EQ(x.array.elements(), y.array.elements()) << "GELU";
-  const auto run = [threads = threads_](ConstFloats from, Floats to) {
-    ParallelFor(threads, Size(to), kElementsPerStretch,
-                [&](int64_t first, int64_t last) { GeluElements(from.data() + first, to.data() + first, last - first); });
+  const DType dtype = x.array.dtype();
+  const int64_t elements = RowsOf(x.array, 1, "GELU"), size = SizeOf(dtype);
+  CHECK_EQ(elements, y.array.elements()) << "GELU";
+  CheckDType(y.array, dtype, "GELU");
+  const auto run = [dtype, elements, size, threads = threads_](ConstBytes from, Bytes to) {
+    ParallelFor(threads, elements, kElementsPerStretch, [&](int64_t first, int64_t last) {
+      GeluElements(dtype, from.data() + first * size, to.data() + first * size, last - first);
+    });
   };
-  HostLaunch(stream, "GELU", run, Read<float>(x), Write<float>(y));
+  HostLaunch(stream, "GELU", run, Read<byte>(x), Write<byte>(y));
 }
 
 void CpuTransformerKernels::GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) {
-  const int64_t rows = RowsOf(x.array, width, "GELU backward");
+  const DType dtype = x.array.dtype();
+  const int64_t rows = RowsOf(x.array, width, "GELU backward"), row_bytes = width * SizeOf(dtype);
   CHECK_EQ(partials.array.elements(), PartialRows(rows) * width) << "GELU backward: partials";
-  const auto run = [width, rows, threads = threads_](Floats of, Floats gradient, Floats sums) {
+  CheckDType(d.array, dtype, "GELU backward");
+  const auto run = [dtype, width, rows, row_bytes, threads = threads_](Bytes of, Bytes gradient, Floats sums) {
     ParallelFor(threads, rows, kRowsPerPartial, [&](int64_t first, int64_t last) {
-      GeluBackwardRows(of.data() + first * width, gradient.data() + first * width,
+      GeluBackwardRows(dtype, of.data() + first * row_bytes, gradient.data() + first * row_bytes,
                        sums.data() + first / kRowsPerPartial * width, last - first, width);
     });
   };
-  HostLaunch(stream, "GELU backward", run, Update<float>(x), Update<float>(d), Write<float>(partials));
+  HostLaunch(stream, "GELU backward", run, Update<byte>(x), Update<byte>(d), Write<float>(partials));
 }
 
 void CpuTransformerKernels::SumRows(Stream& stream, In x, InOut sum, WriteMode mode) {
   const int64_t width = sum.array.elements(), rows = RowsOf(x.array, width, "sum of rows");
+  const DType x_dtype = x.array.dtype(), sum_dtype = sum.array.dtype();
+  CHECK(IsActivation(sum_dtype)) << "sum of rows: " << Name(sum_dtype);
   const bool accumulate = mode == WriteMode::kAccumulate;
-  const auto run = [width, rows, accumulate, threads = threads_](ConstFloats from, Floats to) {
-    const RowSums sums{rows, width, from.data(), to.data(), accumulate};
+  const auto run = [=, threads = threads_](ConstBytes from, Bytes to) {
+    const RowSums sums{rows, width, x_dtype, from.data(), sum_dtype, to.data(), accumulate};
     ParallelFor(threads, width, kColumnsPerSum, [&](int64_t first, int64_t last) { SumRowsOfColumns(sums, first, last); });
   };
   if (accumulate) {
-    HostLaunch(stream, "sum of rows", run, Read<float>(x), Update<float>(sum));
+    HostLaunch(stream, "sum of rows", run, Read<byte>(x), Update<byte>(sum));
   } else {
-    HostLaunch(stream, "sum of rows", run, Read<float>(x), Write<float>(sum.array));
+    HostLaunch(stream, "sum of rows", run, Read<byte>(x), Write<byte>(sum.array));
   }
 }
 
@@ -120,13 +159,16 @@ void CpuTransformerKernels::LossExponentials(Stream& stream, VocabularyColumns c
                                              Out exponentials, Out block_maximum) {
   const int64_t count = RowsOf(logits.array, columns.count, "loss");
   CHECK_EQ(rows.targets.elements(), count) << "loss: rows";
-  const auto run = [columns, count, threads = threads_](ConstFloats from, Floats to, Tokens targets, Floats maximum,
-                                                        std::span<double> sum, Floats target_logit, Floats at_block) {
+  CHECK_EQ(RowsOf(exponentials.array, columns.count, "loss: exponentials"), count);
+  CheckDType(logits.array, DType::kFloat32, "loss: logits");
+  const DType dtype = exponentials.array.dtype();
+  const auto run = [columns, count, dtype, threads = threads_](ConstFloats from, Bytes to, Tokens targets, Floats maximum,
+                                                               std::span<double> sum, Floats target_logit, Floats at_block) {
     const LossBlock block{columns.first,       columns.count,   targets.data(), maximum.data(), sum.data(),
-                          target_logit.data(), at_block.data(), from.data(),    to.data()};
+                          target_logit.data(), at_block.data(), from.data(),    dtype,          to.data()};
     ParallelFor(threads, count, kRowsPerStretch, [&](int64_t first, int64_t last) { ExponentiateRows(block, first, last); });
   };
-  HostLaunch(stream, "loss", run, Read<float>(logits), Write<float>(exponentials), Read<int32_t>(rows.targets),
+  HostLaunch(stream, "loss", run, Read<float>(logits), Write<byte>(exponentials), Read<int32_t>(rows.targets),
              Update<float>(rows.maximum), Update<double>(rows.sum), Update<float>(rows.target_logit),
              Write<float>(block_maximum));
 }
@@ -135,14 +177,16 @@ void CpuTransformerKernels::LossGradient(Stream& stream, VocabularyColumns colum
                                          float scale, InOut exponentials) {
   const int64_t count = RowsOf(exponentials.array, columns.count, "loss backward");
   CHECK_EQ(rows.targets.elements(), count) << "loss backward: rows";
-  const auto run = [columns, count, scale, threads = threads_](Floats e, Tokens targets, ConstFloats maximum,
-                                                               std::span<const double> sum, ConstFloats at_block) {
-    const LossBlockGradient block{columns.first, columns.count,   targets.data(), maximum.data(),
-                                  sum.data(),    at_block.data(), scale,          e.data()};
+  const DType dtype = exponentials.array.dtype();
+  const auto run = [columns, count, scale, dtype, threads = threads_](Bytes e, Tokens targets, ConstFloats maximum,
+                                                                      std::span<const double> sum, ConstFloats target_logit,
+                                                                      ConstFloats at_block) {
+    const LossBlockGradient block{columns.first,       columns.count,   targets.data(), maximum.data(), sum.data(),
+                                  target_logit.data(), at_block.data(), scale,          dtype,          e.data()};
     ParallelFor(threads, count, kRowsPerStretch, [&](int64_t first, int64_t last) { GradientRows(block, first, last); });
   };
-  HostLaunch(stream, "loss backward", run, Update<float>(exponentials), Read<int32_t>(rows.targets),
-             Read<float>(rows.maximum), Read<double>(rows.sum), Read<float>(block_maximum));
+  HostLaunch(stream, "loss backward", run, Update<byte>(exponentials), Read<int32_t>(rows.targets),
+             Read<float>(rows.maximum), Read<double>(rows.sum), Read<float>(rows.target_logit), Read<float>(block_maximum));
 }
 
 void CpuTransformerKernels::LossSum(Stream& stream, const LossRows& rows, Out loss) {

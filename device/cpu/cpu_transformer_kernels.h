@@ -1,6 +1,6 @@
-// CpuTransformerKernels: TransformerKernels on host memory, for device/cpu and device/late. fp32.
+// CpuTransformerKernels: TransformerKernels on host memory, for device/cpu and device/late.
 //
-// Sizes that do not agree are a bug of the caller's and end the program.
+// Sizes and dtypes that do not agree are a bug of the caller's and end the program.
 //
 // Example:
 //   CpuTransformerKernels kernels(/*threads=*/1);

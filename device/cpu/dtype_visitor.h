@@ -53,4 +53,19 @@ void VisitFloat(DType dtype, Visitor&& visitor) {
   }
 }
 
+// Calls visitor(TypeTag<T>()) if dtype is fp32, bf16 or fp16, what activations are made of; does nothing otherwise.
+template <class Visitor>
+void VisitActivation(DType dtype, Visitor&& visitor) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return visitor(TypeTag<float>());
+    case DType::kBfloat16:
+      return visitor(TypeTag<Bfloat16>());
+    case DType::kFloat16:
+      return visitor(TypeTag<Float16>());
+    default:
+      return;
+  }
+}
+
 }  // namespace zeroshard::device

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "zeroshard/device/cpu/dtype_visitor.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/gelu_kernels.cc"
 #include "hwy/foreach_target.h"
@@ -22,15 +24,21 @@ HWY_INLINE HWY_ATTR F16 Gate(F16 x, F16 x_squared) {
   return Div(one, Add(one, Exp(minus_two_u)));
 }
 
-void Elements(const float* x, float* y, int64_t n) {
+template <class T>
+void ElementsTyped(const T* x, T* y, int64_t n) {
   ForLanes(n, [&](int64_t i, auto part) ZS_LANES {
     const F16 a = Load(x + i, part);
     Store(Mul(a, Gate(a, Mul(a, a))), y + i, part);
   });
 }
 
+void Elements(DType dtype, const void* x, void* y, int64_t n) {
+  VisitActivation(dtype, [&]<class T>(TypeTag<T>) { ElementsTyped(static_cast<const T*>(x), static_cast<T*>(y), n); });
+}
+
 // GELU' = s + x s (1 - s) (2 u)', with s the gate.
-void BackwardRows(float* x, float* d, float* sums, int64_t rows, int64_t width) {
+template <class T>
+void BackwardRowsTyped(T* x, T* d, float* sums, int64_t rows, int64_t width) {
   std::fill(sums, sums + width, 0.0f);
   for (int64_t row = 0; row < rows; ++row, x += width, d += width) {
     ForLanes(width, [&](int64_t i, auto part) ZS_LANES {
@@ -46,6 +54,11 @@ void BackwardRows(float* x, float* d, float* sums, int64_t rows, int64_t width) 
   }
 }
 
+void BackwardRows(DType dtype, void* x, void* d, float* sums, int64_t rows, int64_t width) {
+  VisitActivation(
+      dtype, [&]<class T>(TypeTag<T>) { BackwardRowsTyped(static_cast<T*>(x), static_cast<T*>(d), sums, rows, width); });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace zeroshard::device
 HWY_AFTER_NAMESPACE();
@@ -56,9 +69,9 @@ namespace zeroshard::device {
 HWY_EXPORT(Elements);
 HWY_EXPORT(BackwardRows);
 
-void GeluElements(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Elements)(x, y, n); }
-void GeluBackwardRows(float* x, float* d, float* sums, int64_t rows, int64_t width) {
-  HWY_DYNAMIC_DISPATCH(BackwardRows)(x, d, sums, rows, width);
+void GeluElements(DType dtype, const void* x, void* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Elements)(dtype, x, y, n); }
+void GeluBackwardRows(DType dtype, void* x, void* d, float* sums, int64_t rows, int64_t width) {
+  HWY_DYNAMIC_DISPATCH(BackwardRows)(dtype, x, d, sums, rows, width);
 }
 
 }  // namespace zeroshard::device

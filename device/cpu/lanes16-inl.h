@@ -3,7 +3,7 @@
 // foreach_target.h.
 //
 // A row's rest of fewer than 16 is loaded with zeros beside it and stored without them: rest and body give the same bits
-// too.
+// too. Loads widen bf16 and fp16, stores round them once (wide-inl.h).
 //
 // Example: the sum of a row.
 //   F16 sum = Zero();
@@ -18,8 +18,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "hwy/highway.h"
+#include "zeroshard/device/convert.h"
+#include "zeroshard/device/cpu/wide-inl.h"
 
 // After a lambda's parameters: compiled for the target, into its caller.
 #undef ZS_LANES
@@ -34,6 +38,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 using M = hn::Mask<D>;
+// A two-byte float.
+template <class T>
+concept Narrow16 = std::is_same_v<T, Bfloat16> || std::is_same_v<T, Float16>;
 // All sixteen lanes, or the first `count` of them.
 struct Full {};
 struct Part {
@@ -54,7 +61,15 @@ HWY_INLINE HWY_ATTR F16 Each(Op op, const Args&... args) {
 HWY_INLINE HWY_ATTR F16 Set(float x) { return F16{hn::Set(D(), x)}; }
 HWY_INLINE HWY_ATTR F16 Load(const float* p, Full) { return F16{hn::LoadU(D(), p)}; }
 HWY_INLINE HWY_ATTR F16 Load(const float* p, Part part) { return F16{hn::MaskedLoad(hn::FirstN(D(), part.count), D(), p)}; }
+template <Narrow16 T>
+HWY_INLINE HWY_ATTR F16 Load(const T* p, Full) {
+  return F16{LoadWide(D(), p)};
+}
 HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Full) { hn::StoreU(x.lo, D(), p); }
+template <Narrow16 T>
+HWY_INLINE HWY_ATTR void Store(F16 x, T* p, Full) {
+  StoreNarrow(x.lo, D(), p);
+}
 HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Part part) { hn::BlendedStore(x.lo, hn::FirstN(D(), part.count), D(), p); }
 // x in the first `count` lanes, y in the others.
 HWY_INLINE HWY_ATTR F16 Select(size_t count, F16 x, F16 y) {
@@ -82,9 +97,18 @@ HWY_INLINE HWY_ATTR F16 Load(const float* p, Full) { return F16{hn::LoadU(D(), p
 HWY_INLINE HWY_ATTR F16 Load(const float* p, Part part) {
   return F16{hn::MaskedLoad(FirstOfLow(part.count), D(), p), hn::MaskedLoad(FirstOfHigh(part.count), D(), p + 8)};
 }
+template <Narrow16 T>
+HWY_INLINE HWY_ATTR F16 Load(const T* p, Full) {
+  return F16{LoadWide(D(), p), LoadWide(D(), p + 8)};
+}
 HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Full) {
   hn::StoreU(x.lo, D(), p);
   hn::StoreU(x.hi, D(), p + 8);
+}
+template <Narrow16 T>
+HWY_INLINE HWY_ATTR void Store(F16 x, T* p, Full) {
+  StoreNarrow(x.lo, D(), p);
+  StoreNarrow(x.hi, D(), p + 8);
 }
 HWY_INLINE HWY_ATTR void Store(F16 x, float* p, Part part) {
   hn::BlendedStore(x.lo, FirstOfLow(part.count), D(), p);
@@ -99,6 +123,24 @@ HWY_INLINE HWY_ATTR V SumOfHalves(F16 x) { return hn::Add(x.lo, x.hi); }
 HWY_INLINE HWY_ATTR float MaxOfLanes(F16 x) { return hn::GetLane(hn::MaxOfLanes(D(), hn::Max(x.lo, x.hi))); }
 
 #endif  // HWY_CAP_GE512
+
+template <Narrow16 T>
+HWY_INLINE HWY_ATTR F16 Load(const T* p, Part part) {
+  T padded[16] = {};
+  std::memcpy(padded, p, part.count * sizeof(T));
+  return Load(padded, Full{});
+}
+template <Narrow16 T>
+HWY_INLINE HWY_ATTR void Store(F16 x, T* p, Part part) {
+  T padded[16];
+  Store(x, padded, Full{});
+  std::memcpy(p, padded, part.count * sizeof(T));
+}
+// x as T would hold it.
+template <class T>
+HWY_INLINE HWY_ATTR F16 Rounded(F16 x) {
+  return Each([](V v) ZS_LANES { return RoundTo(T(), D(), v); }, x);
+}
 
 HWY_INLINE HWY_ATTR F16 Zero() { return Set(0.0f); }
 HWY_INLINE HWY_ATTR F16 OnlyPart(F16 x, F16, Full) { return x; }

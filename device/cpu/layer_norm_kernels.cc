@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "zeroshard/device/cpu/dtype_visitor.h"
 #include "zeroshard/device/transformer_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,9 +16,11 @@ HWY_BEFORE_NAMESPACE();
 namespace zeroshard::device {
 namespace HWY_NAMESPACE {
 
-void Forward(const LayerNormForward& norm, int64_t first, int64_t last) {
+template <class T>
+void ForwardTyped(const LayerNormForward& norm, int64_t first, int64_t last) {
   const int64_t width = norm.width;
   const float inverse_width = 1.0f / static_cast<float>(width);
+  const T *const weight = static_cast<const T*>(norm.weight), *const bias = static_cast<const T*>(norm.bias);
   for (int64_t row = first; row < last; ++row) {
     const float* x = norm.x + row * width;
     F16 sum = Zero();
@@ -32,62 +35,89 @@ void Forward(const LayerNormForward& norm, int64_t first, int64_t last) {
     const float inverse = 1.0f / std::sqrt(variance + kLayerNormEpsilon);
     norm.inverse_deviation[row] = inverse;
     const F16 scale = Set(inverse);
-    float* normalized = norm.normalized + row * width;
-    float* y = norm.y + row * width;
+    T* normalized = static_cast<T*>(norm.normalized) + row * width;
+    T* y = static_cast<T*>(norm.y) + row * width;
     ForLanes(width, [&](int64_t i, auto part) ZS_LANES {
-      const F16 h = Mul(Sub(Load(x + i, part), mean), scale);
+      const F16 h = Rounded<T>(Mul(Sub(Load(x + i, part), mean), scale));
       Store(h, normalized + i, part);
-      Store(MulAdd(h, Load(norm.weight + i, part), Load(norm.bias + i, part)), y + i, part);
+      Store(MulAdd(h, Load(weight + i, part), Load(bias + i, part)), y + i, part);
+    });
+  }
+}
+
+void Forward(const LayerNormForward& norm, int64_t first, int64_t last) {
+  VisitActivation(norm.dtype, [&]<class T>(TypeTag<T>) { ForwardTyped<T>(norm, first, last); });
+}
+
+template <class T>
+void OutputTyped(const LayerNormAgain& norm, int64_t first, int64_t last) {
+  const T *const weight = static_cast<const T*>(norm.weight), *const bias = static_cast<const T*>(norm.bias);
+  for (int64_t row = first; row < last; ++row) {
+    const T* normalized = static_cast<const T*>(norm.normalized) + row * norm.width;
+    T* y = static_cast<T*>(norm.y) + row * norm.width;
+    ForLanes(norm.width, [&](int64_t i, auto part) ZS_LANES {
+      Store(MulAdd(Load(normalized + i, part), Load(weight + i, part), Load(bias + i, part)), y + i, part);
     });
   }
 }
 
 void Output(const LayerNormAgain& norm, int64_t first, int64_t last) {
-  for (int64_t row = first; row < last; ++row) {
-    const float* normalized = norm.normalized + row * norm.width;
-    float* y = norm.y + row * norm.width;
-    ForLanes(norm.width, [&](int64_t i, auto part) ZS_LANES {
-      Store(MulAdd(Load(normalized + i, part), Load(norm.weight + i, part), Load(norm.bias + i, part)), y + i, part);
-    });
-  }
+  VisitActivation(norm.dtype, [&]<class T>(TypeTag<T>) { OutputTyped<T>(norm, first, last); });
+}
+
+// The sums over a row that its gradient needs, each over the width; the row's part of the sums over rows.
+template <class T, class Gradient>
+HWY_INLINE HWY_ATTR void SumRow(const LayerNormGradient& norm, const Gradient* d_y, const T* normalized, float* sum_weight,
+                                float* sum_bias, float* mean, float* slope) {
+  const T* const weight = static_cast<const T*>(norm.weight);
+  F16 sum = Zero(), product = Zero();
+  ForLanes(norm.width, [&](int64_t i, auto part) ZS_LANES {
+    const F16 d = Load(d_y + i, part), h = Load(normalized + i, part);
+    const F16 e = Mul(d, Load(weight + i, part));
+    sum = Add(sum, e);
+    product = MulAdd(e, h, product);
+    Store(Add(Load(sum_bias + i, part), d), sum_bias + i, part);
+    Store(MulAdd(d, h, Load(sum_weight + i, part)), sum_weight + i, part);
+  });
+  const float inverse_width = 1.0f / static_cast<float>(norm.width);
+  *mean = SumOfLanes(sum) * inverse_width;
+  *slope = SumOfLanes(product) * inverse_width;
 }
 
 // With e = d_y weight: d_x = (e - mean(e) - normalized mean(e normalized)) inverse_deviation.
-template <bool kAccumulate>
-HWY_INLINE void Backward(const LayerNormGradient& norm, int64_t first, int64_t last) {
-  const int64_t width = norm.width;
-  const float inverse_width = 1.0f / static_cast<float>(width);
-  float* sum_weight = norm.partial_weight + first / kRowsPerPartial * width;
-  float* sum_bias = norm.partial_bias + first / kRowsPerPartial * width;
-  float* sum_d_x = norm.partial_d_x + first / kRowsPerPartial * width;
+template <class T, class Gradient>
+void BackwardTyped(const LayerNormGradient& norm, int64_t first, int64_t last) {
+  const int64_t width = norm.width, partial = first / kRowsPerPartial * width;
+  float *sum_weight = norm.partial_weight + partial, *sum_bias = norm.partial_bias + partial;
+  float* sum_d_x = norm.partial_d_x + partial;
   for (float* sums : {sum_weight, sum_bias, sum_d_x}) std::fill(sums, sums + width, 0.0f);
+  const T* const weight = static_cast<const T*>(norm.weight);
+  const bool accumulate = norm.accumulate;
   for (int64_t row = first; row < last; ++row) {
-    const float* d_y = norm.d_y + row * width;
-    const float* normalized = norm.normalized + row * width;
+    const Gradient* d_y = static_cast<const Gradient*>(norm.d_y) + row * width;
+    const T* normalized = static_cast<const T*>(norm.normalized) + row * width;
     float* d_x = norm.d_x + row * width;
-    F16 sum = Zero(), product = Zero();
+    T* rounded = norm.rounded == nullptr ? nullptr : static_cast<T*>(norm.rounded) + row * width;
+    float row_mean, row_slope;
+    SumRow(norm, d_y, normalized, sum_weight, sum_bias, &row_mean, &row_slope);
+    const F16 mean = Set(row_mean), slope = Set(row_slope), scale = Set(norm.inverse_deviation[row]);
     ForLanes(width, [&](int64_t i, auto part) ZS_LANES {
-      const F16 d = Load(d_y + i, part), h = Load(normalized + i, part);
-      const F16 e = Mul(d, Load(norm.weight + i, part));
-      sum = Add(sum, e);
-      product = MulAdd(e, h, product);
-      Store(Add(Load(sum_bias + i, part), d), sum_bias + i, part);
-      Store(MulAdd(d, h, Load(sum_weight + i, part)), sum_weight + i, part);
-    });
-    const F16 mean = Set(SumOfLanes(sum) * inverse_width), slope = Set(SumOfLanes(product) * inverse_width);
-    const F16 scale = Set(norm.inverse_deviation[row]);
-    ForLanes(width, [&](int64_t i, auto part) ZS_LANES {
-      const F16 e = Mul(Load(d_y + i, part), Load(norm.weight + i, part));
+      const F16 e = Mul(Load(d_y + i, part), Load(weight + i, part));
       F16 d = Mul(scale, NegMulAdd(Load(normalized + i, part), slope, Sub(e, mean)));
-      if constexpr (kAccumulate) d = Add(Load(d_x + i, part), d);
+      if (accumulate) d = Add(Load(d_x + i, part), d);
       Store(d, d_x + i, part);
+      if (rounded != nullptr) Store(d, rounded + i, part);
       Store(Add(Load(sum_d_x + i, part), d), sum_d_x + i, part);
     });
   }
 }
 
-void BackwardOverwriting(const LayerNormGradient& norm, int64_t first, int64_t last) { Backward<false>(norm, first, last); }
-void BackwardAdding(const LayerNormGradient& norm, int64_t first, int64_t last) { Backward<true>(norm, first, last); }
+void Backward(const LayerNormGradient& norm, int64_t first, int64_t last) {
+  VisitActivation(norm.dtype, [&]<class T>(TypeTag<T>) {
+    if (norm.d_y_dtype == norm.dtype) return BackwardTyped<T, T>(norm, first, last);
+    BackwardTyped<T, float>(norm, first, last);
+  });
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace zeroshard::device
@@ -98,8 +128,7 @@ namespace zeroshard::device {
 
 HWY_EXPORT(Forward);
 HWY_EXPORT(Output);
-HWY_EXPORT(BackwardOverwriting);
-HWY_EXPORT(BackwardAdding);
+HWY_EXPORT(Backward);
 
 void LayerNormRows(const LayerNormForward& norm, int64_t first, int64_t last) {
   HWY_DYNAMIC_DISPATCH(Forward)(norm, first, last);
@@ -108,11 +137,7 @@ void LayerNormOutputRows(const LayerNormAgain& norm, int64_t first, int64_t last
   HWY_DYNAMIC_DISPATCH(Output)(norm, first, last);
 }
 void LayerNormBackwardRows(const LayerNormGradient& norm, int64_t first, int64_t last) {
-  if (norm.accumulate) {
-    HWY_DYNAMIC_DISPATCH(BackwardAdding)(norm, first, last);
-  } else {
-    HWY_DYNAMIC_DISPATCH(BackwardOverwriting)(norm, first, last);
-  }
+  HWY_DYNAMIC_DISPATCH(Backward)(norm, first, last);
 }
 
 }  // namespace zeroshard::device

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+
+#include "zeroshard/device/convert.h"
+#include "zeroshard/device/cpu/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/loss_kernels.cc"
@@ -26,11 +30,16 @@ HWY_INLINE HWY_ATTR float MaxOfRow(const float* x, int64_t n) {
   return MaxOfLanes(Max(a, b));
 }
 
-void Exponentiate(const LossBlock& block, int64_t first, int64_t last) {
+// What exponentials are stored times: fp16 has no small numbers.
+template <class T>
+constexpr float kStoredScale = std::is_same_v<T, Float16> ? 32768.0f : 1.0f;
+
+template <class T>
+void ExponentiateTyped(const LossBlock& block, int64_t first, int64_t last) {
   const int64_t n = block.columns;
   for (int64_t row = first; row < last; ++row) {
     const float* logits = block.logits + row * n;
-    float* exponentials = block.exponentials + row * n;
+    T* exponentials = static_cast<T*>(block.exponentials) + row * n;
     const bool anew = block.first_column == 0;
     const float before = anew ? -std::numeric_limits<float>::infinity() : block.maximum[row];
     const float maximum = std::max(before, MaxOfRow(logits, n));
@@ -41,7 +50,7 @@ void Exponentiate(const LossBlock& block, int64_t first, int64_t last) {
     ForLanes(n, [&](int64_t i, auto part) ZS_LANES {
       const F16 e = OnlyPart(Exp(Sub(Load(logits + i, part), shift)), Zero(), part);
       sum = Add(sum, e);
-      Store(e, exponentials + i, part);
+      Store(kStoredScale<T> == 1 ? e : Mul(e, Set(kStoredScale<T>)), exponentials + i, part);
     });
     const double so_far = anew ? 0.0 : block.sum[row];
     const double rescaled = before == maximum || anew ? so_far : so_far * std::exp(static_cast<double>(before) - maximum);
@@ -51,19 +60,31 @@ void Exponentiate(const LossBlock& block, int64_t first, int64_t last) {
   }
 }
 
-void Gradient(const LossBlockGradient& block, int64_t first, int64_t last) {
+void Exponentiate(const LossBlock& block, int64_t first, int64_t last) {
+  VisitActivation(block.dtype, [&]<class T>(TypeTag<T>) { ExponentiateTyped<T>(block, first, last); });
+}
+
+template <class T>
+void GradientTyped(const LossBlockGradient& block, int64_t first, int64_t last) {
   const int64_t n = block.columns;
   for (int64_t row = first; row < last; ++row) {
-    float* e = block.exponentials + row * n;
+    T* e = static_cast<T*>(block.exponentials) + row * n;
     const float scale = block.targets[row] < 0 ? 0.0f : block.scale;
     // The exponentials were taken against the maximum of this block's time.
     const float late = block.block_maximum[row] - block.maximum[row];
     const double adjusted = late == 0.0f ? 1.0 : std::exp(static_cast<double>(late));
-    const F16 factor = Set(static_cast<float>(adjusted / block.sum[row] * scale));
+    const F16 factor = Set(static_cast<float>(adjusted / block.sum[row] * scale / kStoredScale<T>));
     ForLanes(n, [&](int64_t i, auto part) ZS_LANES { Store(Mul(Load(e + i, part), factor), e + i, part); });
     const int64_t target = block.targets[row] - block.first_column;
-    if (target >= 0 && target < n) e[target] -= scale;
+    if (target < 0 || target >= n) continue;
+    // From the logit: the stored exponential is rounded, and what is left beside 1 may be small.
+    const double apart = static_cast<double>(block.target_logit[row]) - block.maximum[row];
+    e[target] = Narrow<T>(static_cast<float>((std::exp(apart) / block.sum[row] - 1) * scale));
   }
+}
+
+void Gradient(const LossBlockGradient& block, int64_t first, int64_t last) {
+  VisitActivation(block.dtype, [&]<class T>(TypeTag<T>) { GradientTyped<T>(block, first, last); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,5 +1,5 @@
 // The softmax cross entropy on host memory, some columns of the vocabulary at a time, for a range of rows. The same bits at
-// every vector width.
+// every vector width. Exponentials are of `dtype`: fp32, bf16 or fp16.
 //
 // Example:
 //   ExponentiateRows(block, 0, rows);     // for each block of columns, in order
@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+
+#include "zeroshard/device/dtype.h"
 
 namespace zeroshard::device {
 
@@ -20,7 +22,8 @@ struct LossBlock {
   float* target_logit;
   float* block_maximum;
   const float* logits;  // [rows, columns]
-  float* exponentials;  // [rows, columns], perhaps the same
+  DType dtype = DType::kFloat32;
+  void* exponentials;  // [rows, columns], in fp32 perhaps the same
 };
 void ExponentiateRows(const LossBlock& block, int64_t first, int64_t last);
 
@@ -30,9 +33,11 @@ struct LossBlockGradient {
   const int32_t* targets;
   const float* maximum;
   const double* sum;
+  const float* target_logit;
   const float* block_maximum;
   float scale;
-  float* exponentials;
+  DType dtype = DType::kFloat32;
+  void* exponentials;
 };
 void GradientRows(const LossBlockGradient& block, int64_t first, int64_t last);
 

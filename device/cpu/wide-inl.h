@@ -48,23 +48,36 @@ template <class D>
 HWY_INLINE hn::Vec<D> NarrowTo(hn::TFromD<D>, D, hn::Vec<D> v) {
   return v;
 }
+// v as the nearest bf16, still in fp32.
 template <class D>
-HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> NarrowTo(Bfloat16, D, hn::Vec<D> v) {
-  const hn::Rebind<uint16_t, D> d16;
+HWY_INLINE hn::Vec<D> RoundTo(Bfloat16, D d, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> d32;
-  const hn::RebindToSigned<D> signed32;
   const auto bits = hn::BitCast(d32, v);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(upper, hn::Set(d32, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff))));
-  const auto quiet = hn::Or(upper, hn::Set(d32, 0x40));
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff)));
+  const auto quiet = hn::Or(bits, hn::Set(d32, 0x400000));
   const auto result = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), quiet, rounded);
-  return hn::DemoteTo(d16, hn::BitCast(signed32, result));
+  return hn::BitCast(d, hn::And(result, hn::Set(d32, 0xffff0000)));
+}
+template <class D>
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> NarrowTo(Bfloat16 type, D d, hn::Vec<D> v) {
+  const hn::RebindToSigned<D> signed32;
+  const auto rounded = hn::BitCast(hn::RebindToUnsigned<D>(), RoundTo(type, d, v));
+  return hn::DemoteTo(hn::Rebind<uint16_t, D>(), hn::BitCast(signed32, hn::ShiftRight<16>(rounded)));
 }
 template <class D>
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> NarrowTo(Float16, D, hn::Vec<D> v) {
   const hn::Rebind<hwy::float16_t, D> half;
   return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(half, v));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> RoundTo(hn::TFromD<D>, D, hn::Vec<D> v) {
+  return v;
+}
+template <class D>
+HWY_INLINE hn::Vec<D> RoundTo(Float16, D d, hn::Vec<D> v) {
+  return hn::PromoteTo(d, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
 }
 
 // What T's bits are stored as by a vector.
