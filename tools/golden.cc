@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/model/hugging_face.h"
+#include "zeroshard/tools/activation_flags.h"
 #include "zeroshard/tools/engine_flags.h"
 #include "zeroshard/tools/flags/flag_set.h"
 #include "zeroshard/tools/flags/user_path.h"
@@ -105,8 +106,10 @@ int Main(int argc, char** argv) {
   FlagSet flags("golden", kPurpose);
   JobFlags job;
   EngineFlags engine;
+  ActivationFlags activations;
   job.Register(flags);
   engine.Register(flags);
+  activations.Register(flags);
   const absl::StatusOr<std::vector<std::string>> rest = flags.Parse(argc - 1, argv + 1);
   if (!rest.ok()) return Refuse(rest.status());
   if (flags.help_requested()) {
@@ -119,8 +122,10 @@ int Main(int argc, char** argv) {
   if (!plan.ok()) return Refuse(plan.status());
   const absl::StatusOr<GoldenFolder> folder = GoldenFolder::Open(UserPath(rest->front()));
   if (!folder.ok()) return Refuse(folder.status());
-  const absl::StatusOr<trainer::RunOptions> options = folder->Options(engine.Options());
+  absl::StatusOr<trainer::RunOptions> options = folder->Options(engine.Options());
   if (!options.ok()) return Refuse(options.status());
+  activations.Apply(options->model);
+  if (const absl::Status valid = model::ValidateGptOptions(options->model); !valid.ok()) return Refuse(valid);
   return RunJob(*plan, [&](comm::Communicator& communicator) { return RunRank(communicator, *folder, *options); });
 }
 

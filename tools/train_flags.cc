@@ -59,6 +59,7 @@ TrainFlags::TrainFlags() : set_("train", kPurpose) {
   RegisterModel();
   job_.Register(set_);
   engine_.Register(set_);
+  activations_.Register(set_);
   RegisterOptimizer();
   RegisterOutput();
   for (const char* name :
@@ -235,6 +236,7 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
   ZS_RETURN_IF_ERROR(zero::Validate(options.run.engine));
   options.run.model = model_;
   options.run.model.batch = batch_;
+  activations_.Apply(options.run.model);
   options.run.model.vocab = std::max<int64_t>(1, vocab_);
   ZS_RETURN_IF_ERROR(model::ValidateGptOptions(options.run.model));
   ZS_RETURN_IF_ERROR(CheckOutputs());

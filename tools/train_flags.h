@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "zeroshard/tools/activation_flags.h"
 #include "zeroshard/tools/engine_flags.h"
 #include "zeroshard/tools/flags/flag_set.h"
 #include "zeroshard/tools/job_flags.h"
@@ -49,6 +50,7 @@ class TrainFlags {
   FlagSet set_;
   JobFlags job_;
   EngineFlags engine_;
+  ActivationFlags activations_;
   std::string data_, tokenizer_ = "auto";
   int64_t vocab_ = 0, seed_ = 1337;
   model::GptOptions model_;

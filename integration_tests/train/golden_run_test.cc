@@ -55,6 +55,20 @@ TEST(GoldenTool, HasTheSameBitsOverGloo) {
             Golden("untied_odd", {"--stage=0", "--nproc=3", "--backend=in_process"})["bits"]);
 }
 
+TEST(GoldenTool, HasTheSameBitsWithActivationCheckpoints) {
+  for (const char* name : {"adamw", "untied_odd"}) {
+    const Json plain = Golden(name, {"--stage=0", "--nproc=2", "--backend=in_process"})["bits"];
+    for (const int stage : {2, 3}) {
+      for (const int every : {1, 2, 3}) {
+        const Json run = Golden(name, {absl::StrCat("--stage=", stage), "--nproc=2", "--backend=in_process",
+                                       absl::StrCat("--activation_checkpoint_every=", every),
+                                       absl::StrCat("--activation_checkpoints_on_host=", every == 2)});
+        EXPECT_EQ(run["bits"], plain) << name << " " << stage << " " << every;
+      }
+    }
+  }
+}
+
 TEST(GoldenTool, RefusesWhatIsNoGoldenRun) {
   EXPECT_EQ(RunTool("tools/golden", {}).code, 2);
   const ToolResult missing = RunTool("tools/golden", {"/nonexistent"});
