@@ -1,6 +1,7 @@
 #include "zeroshard/device/learning_rate.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -53,6 +54,73 @@ TEST(LearningRateTest, NoWarmUpStartsAtThePeak) {
   LearningRateSchedule s = Warm(ScheduleKind::kLinear);
   s.warmup_steps = 0;
   EXPECT_EQ(LearningRateAt(s, 0), 3e-3);
+}
+
+// Of DeepSpeed's schedules, by hand: step 0 has the first rate, step s what the formulas give for s - 1.
+LearningRateSchedule DeepSpeed(ScheduleKind kind, WarmupShape shape) {
+  return {.kind = kind,
+          .learning_rate = 1,
+          .min_learning_rate = 0.1,
+          .warmup_steps = 4,
+          .total_steps = 12,
+          .warmup_from = 0.2,
+          .warmup_shape = shape};
+}
+
+void ExpectRates(const LearningRateSchedule& schedule, const std::vector<double>& rates) {
+  for (size_t s = 0; s < rates.size(); ++s) {
+    EXPECT_NEAR(LearningRateAt(schedule, static_cast<int64_t>(s)), rates[s], 1e-12) << "step " << s;
+  }
+}
+
+TEST(DeepSpeedScheduleTest, WarmupRisesLinearlyOrWithTheLogarithmAndStays) {
+  ExpectRates(DeepSpeed(ScheduleKind::kWarmup, WarmupShape::kLinear), {0.2, 0.2, 0.4, 0.6, 0.8, 1, 1, 1});
+  // 0.2 + 0.8 ln(i + 1) / ln 4: ln 2 / ln 4 = 0.5, ln 3 / ln 4 = 0.7924812503605781.
+  ExpectRates(DeepSpeed(ScheduleKind::kWarmup, WarmupShape::kLogarithm),
+              {0.2, 0.2, 0.6, 0.8339850002884625, 1, 1, 1, 1});
+}
+
+TEST(DeepSpeedScheduleTest, WarmupOfOneStepTakesTwo) {
+  LearningRateSchedule s = DeepSpeed(ScheduleKind::kWarmup, WarmupShape::kLinear);
+  s.warmup_steps = 1;
+  ExpectRates(s, {0.2, 0.2, 0.6, 1, 1});
+}
+
+TEST(DeepSpeedScheduleTest, WarmupDecayFallsEvenlyToWhereTheWarmupBegan) {
+  // g = (12 - i) / 8 from i = 4 on.
+  ExpectRates(DeepSpeed(ScheduleKind::kWarmupDecay, WarmupShape::kLinear),
+              {0.2, 0.2, 0.4, 0.6, 0.8, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.2, 0.2});
+}
+
+TEST(DeepSpeedScheduleTest, WarmupCosineBeginsAtZeroAndEndsAtItsMinimum) {
+  // 0.1 + 0.9 (1 + cos(pi p)) / 2, p = (i - 3) / 8 from i = 4 on: cos(pi / 8) = 0.9238795325112867.
+  ExpectRates(DeepSpeed(ScheduleKind::kWarmupCosine, WarmupShape::kLinear),
+              {0, 0.2, 0.4, 0.6, 0.8, 0.965745789630079, 0.8681980515339464, 0.7222075445642904, 0.55, 0.3777924554357096,
+               0.2318019484660536, 0.13425421036992098, 0.1, 0.1, 0.1});
+}
+
+TEST(DeepSpeedScheduleTest, OneCycleRisesFallsAndDecays) {
+  const LearningRateSchedule s{.kind = ScheduleKind::kOneCycle,
+                               .learning_rate = 1,
+                               .min_learning_rate = 0.2,
+                               .cycle = {.first_steps = 4, .second_steps = 2, .decay_steps = 2, .decay_rate = 0.5}};
+  // After the cycle 0.2 / (1 + 0.5 k / 2).
+  ExpectRates(s, {0.2, 0.4, 0.6, 0.8, 1, 0.6, 0.2, 0.16, 0.13333333333333333, 0.11428571428571429, 0.1});
+}
+
+TEST(DeepSpeedScheduleTest, OneCycleGoesInStairsWhereAsked) {
+  const LearningRateSchedule s{
+      .kind = ScheduleKind::kOneCycle,
+      .learning_rate = 1,
+      .min_learning_rate = 0,
+      .cycle = {.first_steps = 4, .second_steps = 4, .first_stairs = 2, .second_stairs = 1}};
+  ExpectRates(s, {0, 0, 0.5, 0.5, 1, 0, 0, 0, 0, 0, 0});
+}
+
+TEST(DeepSpeedScheduleTest, OneCycleMovesBeta1TheOtherWay) {
+  const OneCycle cycle{.first_steps = 2, .second_steps = 2, .cycles_beta1 = true, .min_beta1 = 0.8, .max_beta1 = 0.9};
+  const std::vector<double> betas = {0.8, 0.85, 0.8, 0.85, 0.9, 0.9};
+  for (size_t s = 0; s < betas.size(); ++s) EXPECT_DOUBLE_EQ(OneCycleBeta1(cycle, static_cast<int64_t>(s)), betas[s]);
 }
 
 }  // namespace

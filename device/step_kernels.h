@@ -16,10 +16,8 @@
 
 namespace zeroshard::device {
 
-// What an optimizer's pass takes beside arrays and scalars. Rates are of one parameter group.
+// What an optimizer's pass takes beside arrays and scalars (Adam's betas are among the scalars). Rates are of one parameter group.
 struct AdamPass {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0;
   double learning_rate_scale = 1;

@@ -36,6 +36,8 @@ struct StepScalars {
   int64_t skipped_in_a_row;    // up to and with this step; 0 where it is applied
   int64_t non_finite_blocks;   // blocks of 64 gradient elements, over all ranks, that hold an Inf or a NaN
   int64_t skip;                // 1: nothing is applied
+  double beta1;                // Adam's, of this step: a OneCycle schedule moves it
+  double beta2;
 };
 static_assert(std::is_trivially_copyable_v<StepScalars>);
 
@@ -44,8 +46,8 @@ struct StepRule {
   LearningRateSchedule schedule = {};
   double gradient_scale = 1;  // turns the stored gradient into the step's (2^-k, 1 / (N A), ...); positive
   double clip = 0;            // largest global L2 norm that is applied; 0: off
-  double beta1 = 0;           // of bias_correction1; 0 gives 1
-  double beta2 = 0;           // of bias_correction2
+  double beta1 = 0;           // Adam's, where the schedule does not cycle it
+  double beta2 = 0;
 };
 
 // The scalars of the step that follows `before`, whose stored gradients have this sum of squares over all ranks. Clipping is
@@ -70,8 +72,11 @@ inline StepScalars NextScalars(const StepScalars& before, double sum_of_squares,
   next.gradient_multiplier = rule.gradient_scale * next.clip_factor;
   ++next.applied_steps;
   next.skipped_in_a_row = 0;
-  next.bias_correction1 = 1 - std::pow(rule.beta1, static_cast<double>(next.applied_steps));
-  next.bias_correction2 = 1 - std::pow(rule.beta2, static_cast<double>(next.applied_steps));
+  const bool cycles = rule.schedule.kind == ScheduleKind::kOneCycle && rule.schedule.cycle.cycles_beta1;
+  next.beta1 = cycles ? OneCycleBeta1(rule.schedule.cycle, before.applied_steps) : rule.beta1;
+  next.beta2 = cycles ? kOneCycleBeta2 : rule.beta2;
+  next.bias_correction1 = 1 - std::pow(next.beta1, static_cast<double>(next.applied_steps));
+  next.bias_correction2 = 1 - std::pow(next.beta2, static_cast<double>(next.applied_steps));
   return next;
 }
 

@@ -40,6 +40,17 @@ TEST(StepScalarsTest, BiasCorrectionsFollowTheNumberOfAppliedSteps) {
   EXPECT_NEAR(s.bias_correction2, 1 - 0.99 * 0.99 * 0.99, 1e-15);
 }
 
+TEST(StepScalarsTest, AOneCycleScheduleMovesAdamsBetas) {
+  StepRule rule = Rule();
+  StepScalars s = NextScalars({}, 1, 0, rule, std::nullopt);
+  EXPECT_EQ(s.beta1, 0.9);
+  EXPECT_EQ(s.beta2, 0.99);
+  rule.schedule = {.kind = ScheduleKind::kOneCycle, .cycle = {.first_steps = 2, .second_steps = 2, .cycles_beta1 = true}};
+  s = NextScalars(s, 1, 0, rule, std::nullopt);
+  EXPECT_DOUBLE_EQ(s.beta1, 0.85);
+  EXPECT_DOUBLE_EQ(s.bias_correction1, 1 - 0.85 * 0.85);
+}
+
 TEST(StepScalarsTest, ThreeOverflowsAtTheStartDoNotMoveTheSchedule) {
   StepScalars s = {};
   for (int i = 0; i < 3; ++i) {

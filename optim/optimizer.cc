@@ -159,9 +159,7 @@ void Optimizer::ApplyRun(device::Stream& stream, const Update& update, const Run
                         options_.momentum == 0 ? Array() : state(0), part(update.write_back));
     return;
   }
-  const device::AdamPass pass{.beta1 = options_.beta1,
-                              .beta2 = options_.beta2,
-                              .eps = options_.eps,
+  const device::AdamPass pass{.eps = options_.eps,
                               .weight_decay = group.weight_decay,
                               .learning_rate_scale = group.learning_rate_scale,
                               .decoupled = options_.kind == Kind::kAdamW};

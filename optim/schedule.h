@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -19,6 +20,8 @@ namespace zeroshard::optim {
 
 using Schedule = device::LearningRateSchedule;
 using ScheduleKind = device::ScheduleKind;
+using WarmupShape = device::WarmupShape;
+using OneCycle = device::OneCycle;
 
 // The rate of the step that follows `applied_steps` applied ones.
 inline double LearningRate(const Schedule& schedule, int64_t applied_steps) {
@@ -28,8 +31,11 @@ inline double LearningRate(const Schedule& schedule, int64_t applied_steps) {
 // Errors: kInvalidArgument, naming the field, its value and what is allowed.
 absl::Status Validate(const Schedule& schedule);
 
-// "constant", "linear", "cosine".
+// "constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle".
 std::string_view Name(ScheduleKind kind);
 std::optional<ScheduleKind> ParseScheduleKind(std::string_view name);
+
+// Every number of it, for ranks to compare.
+std::string Describe(const Schedule& schedule);
 
 }  // namespace zeroshard::optim

@@ -42,9 +42,17 @@ TEST(ScheduleTest, FieldsThatContradictEachOtherAreNamedBoth) {
   EXPECT_TRUE(Validate(Schedule{.kind = ScheduleKind::kConstant, .warmup_steps = 6, .total_steps = 5}).ok());
 }
 
+TEST(ScheduleTest, DeepSpeedsFieldsAreCheckedWhereTheyAreUsed) {
+  EXPECT_THAT(ErrorOf({.kind = ScheduleKind::kWarmup, .learning_rate = 0.1, .warmup_from = 0.2}),
+              HasSubstr("warmup_from is 0.2, above schedule.learning_rate 0.1"));
+  EXPECT_THAT(ErrorOf({.kind = ScheduleKind::kOneCycle, .cycle = {.first_steps = 0}}), HasSubstr("first_steps is 0"));
+  EXPECT_THAT(ErrorOf({.kind = ScheduleKind::kOneCycle, .cycle = {.max_beta1 = 1}}), HasSubstr("0.8 and 1"));
+  EXPECT_TRUE(Validate(Schedule{.kind = ScheduleKind::kCosine, .total_steps = 1, .cycle = {.first_steps = 0}}).ok());
+}
+
 TEST(ScheduleTest, NamesComeBack) {
-  for (ScheduleKind kind : {ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kCosine}) {
-    EXPECT_EQ(ParseScheduleKind(Name(kind)), kind);
+  for (int kind = 0; kind <= static_cast<int>(ScheduleKind::kOneCycle); ++kind) {
+    EXPECT_EQ(ParseScheduleKind(Name(static_cast<ScheduleKind>(kind))), static_cast<ScheduleKind>(kind));
   }
   EXPECT_FALSE(ParseScheduleKind("cosin").has_value());
 }

@@ -49,10 +49,9 @@ int64_t Fingerprint(const TrainOptions& options) {
   absl::StrAppend(&text, ";", e.stage, ",", static_cast<int>(e.partition), ",", static_cast<int>(e.owner), ",",
                   e.reduce_scatter, ",", e.round_robin_gradients, ",", e.overlap, ",", e.keep_parameters, ",", e.prefetch,
                   ",", e.accumulation);
-  absl::StrAppend(&text, ",", e.reduce_bucket_size, ",", o.schedule.warmup_steps, ",", o.schedule.total_steps, ",",
-                  static_cast<int>(o.schedule.kind), ",", static_cast<int>(o.kind), ",", o.nesterov);
-  std::vector<double> reals = {
-      e.clip, o.beta1, o.beta2, o.eps, o.momentum, o.schedule.learning_rate, o.schedule.min_learning_rate};
+  absl::StrAppend(&text, ",", e.reduce_bucket_size, ",", static_cast<int>(o.kind), ",", o.nesterov, ",",
+                  optim::Describe(o.schedule));
+  std::vector<double> reals = {e.clip, o.beta1, o.beta2, o.eps, o.momentum};
   for (const optim::GroupOptions& group : o.groups) reals.push_back(group.weight_decay);
   for (const double real : reals) absl::StrAppendFormat(&text, ";%.17g", real);
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a

@@ -27,11 +27,9 @@ std::string Text(const EngineOptions& o) {
   absl::StrAppend(&text, ", dtype ", static_cast<int>(o.dtype), ", gradient_dtype ",
                   o.gradient_dtype ? static_cast<int>(*o.gradient_dtype) : -1);
   const optim::OptimizerOptions& p = o.optimizer;
-  const optim::Schedule& s = p.schedule;
   absl::StrAppend(&text, ", optimizer ", static_cast<int>(p.kind), " ", p.beta1, " ", p.beta2, " ", p.eps, " ", p.momentum,
                   " ", p.nesterov);
-  absl::StrAppend(&text, ", schedule ", static_cast<int>(s.kind), " ", s.learning_rate, " ", s.min_learning_rate, " ",
-                  s.warmup_steps, " ", s.total_steps, ", groups");
+  absl::StrAppend(&text, ", schedule ", optim::Describe(p.schedule), ", groups");
   for (const optim::GroupOptions& group : p.groups)
     absl::StrAppend(&text, " ", group.weight_decay, "/", group.learning_rate_scale);
   return text;

@@ -89,8 +89,8 @@ HWY_EXPORT(SgdDispatched);
 AdamFactors MakeAdamFactors(const AdamPass& pass, const StepScalars& scalars) {
   const double lr = scalars.learning_rate * pass.learning_rate_scale;
   return {.gradient_multiplier = static_cast<float>(scalars.gradient_multiplier),
-          .one_minus_beta1 = static_cast<float>(1 - pass.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - pass.beta2),
+          .one_minus_beta1 = static_cast<float>(1 - scalars.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - scalars.beta2),
           .eps = static_cast<float>(pass.eps),
           .step_size = static_cast<float>(lr / scalars.bias_correction1),
           .root_scale = static_cast<float>(1 / std::sqrt(scalars.bias_correction2)),

@@ -188,9 +188,7 @@ device::StepScalars Reference::Update() {
                          o.momentum == 0 ? Array() : adopt(t.moments[0]), {});
     } else {
       device->step().Adam(*stream,
-                          {.beta1 = o.beta1,
-                           .beta2 = o.beta2,
-                           .eps = o.eps,
+                          {.eps = o.eps,
                            .weight_decay = group.weight_decay,
                            .learning_rate_scale = group.learning_rate_scale,
                            .decoupled = o.kind == optim::Kind::kAdamW},
