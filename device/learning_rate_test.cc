@@ -76,8 +76,7 @@ void ExpectRates(const LearningRateSchedule& schedule, const std::vector<double>
 TEST(DeepSpeedScheduleTest, WarmupRisesLinearlyOrWithTheLogarithmAndStays) {
   ExpectRates(DeepSpeed(ScheduleKind::kWarmup, WarmupShape::kLinear), {0.2, 0.2, 0.4, 0.6, 0.8, 1, 1, 1});
   // 0.2 + 0.8 ln(i + 1) / ln 4: ln 2 / ln 4 = 0.5, ln 3 / ln 4 = 0.7924812503605781.
-  ExpectRates(DeepSpeed(ScheduleKind::kWarmup, WarmupShape::kLogarithm),
-              {0.2, 0.2, 0.6, 0.8339850002884625, 1, 1, 1, 1});
+  ExpectRates(DeepSpeed(ScheduleKind::kWarmup, WarmupShape::kLogarithm), {0.2, 0.2, 0.6, 0.8339850002884625, 1, 1, 1, 1});
 }
 
 TEST(DeepSpeedScheduleTest, WarmupOfOneStepTakesTwo) {
@@ -109,11 +108,10 @@ TEST(DeepSpeedScheduleTest, OneCycleRisesFallsAndDecays) {
 }
 
 TEST(DeepSpeedScheduleTest, OneCycleGoesInStairsWhereAsked) {
-  const LearningRateSchedule s{
-      .kind = ScheduleKind::kOneCycle,
-      .learning_rate = 1,
-      .min_learning_rate = 0,
-      .cycle = {.first_steps = 4, .second_steps = 4, .first_stairs = 2, .second_stairs = 1}};
+  const LearningRateSchedule s{.kind = ScheduleKind::kOneCycle,
+                               .learning_rate = 1,
+                               .min_learning_rate = 0,
+                               .cycle = {.first_steps = 4, .second_steps = 4, .first_stairs = 2, .second_stairs = 1}};
   ExpectRates(s, {0, 0, 0.5, 0.5, 1, 0, 0, 0, 0, 0, 0});
 }
 

@@ -29,7 +29,8 @@ absl::Status CheckRate(std::string_view field, double value) {
 absl::Status CheckSteps(std::string_view field, int64_t value, int64_t least) {
   if (value >= least && value <= kMostSteps) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("schedule.", std::string(field), " is ", value, "; it must be at least ",
-                                                 least, value > kMostSteps ? absl::StrCat(" and at most ", kMostSteps) : ""));
+                                                 least,
+                                                 value > kMostSteps ? absl::StrCat(" and at most ", kMostSteps) : ""));
 }
 
 absl::Status ValidateCycle(const OneCycle& cycle) {
@@ -40,9 +41,9 @@ absl::Status ValidateCycle(const OneCycle& cycle) {
   status.Update(CheckSteps("cycle.decay_steps", cycle.decay_steps, 0));
   status.Update(CheckRate("cycle.decay_rate", cycle.decay_rate));
   if (!(cycle.min_beta1 >= 0 && cycle.min_beta1 <= cycle.max_beta1 && cycle.max_beta1 < 1)) {
-    status.Update(absl::InvalidArgumentError(absl::StrCat("schedule.cycle moves beta1 between ", cycle.min_beta1, " and ",
-                                                          cycle.max_beta1,
-                                                          "; both must be at least 0 and below 1, the first not the larger")));
+    status.Update(absl::InvalidArgumentError(
+        absl::StrCat("schedule.cycle moves beta1 between ", cycle.min_beta1, " and ", cycle.max_beta1,
+                     "; both must be at least 0 and below 1, the first not the larger")));
   }
   return status;
 }
@@ -127,7 +128,8 @@ std::string Describe(const Schedule& s) {
   if (s.kind != ScheduleKind::kOneCycle) return text;
   const OneCycle& c = s.cycle;
   absl::StrAppendFormat(&text, " cycle %d %d %d %d, decay %d %.17g, beta1 %d %.17g %.17g", c.first_steps, c.second_steps,
-                        c.first_stairs, c.second_stairs, c.decay_steps, c.decay_rate, c.cycles_beta1, c.min_beta1, c.max_beta1);
+                        c.first_stairs, c.second_stairs, c.decay_steps, c.decay_rate, c.cycles_beta1, c.min_beta1,
+                        c.max_beta1);
   return text;
 }
 

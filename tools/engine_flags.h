@@ -23,11 +23,18 @@ class EngineFlags {
   zero::EngineOptions Options() const;
 
  private:
+  void RegisterTraffic(FlagSet& flags);
+  void RegisterStage3(FlagSet& flags);
+  void RegisterOffload(FlagSet& flags);
+
   zero::EngineOptions options_;
   int64_t stage_ = options_.stage;
   std::string partition_{zero::Name(options_.partition)};
   std::string owner_{zero::Name(options_.owner)};
   int64_t prefetch_ = options_.prefetch;
+  int64_t shard_size_ = options_.shard_size;
+  std::string offload_parameters_ = "none", offload_optimizer_ = "none";
+  std::string parameters_folder_, optimizer_folder_;
 };
 
 }  // namespace zeroshard::tools

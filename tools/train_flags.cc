@@ -19,15 +19,12 @@ namespace {
 constexpr char kData[] = "DATA: what is learned from";
 constexpr char kModel[] = "MODEL: a GPT-2";
 constexpr char kBatch[] = "STEPS: how much at a time, and how often";
-constexpr char kOptimizer[] = "OPTIMIZER: how weights follow gradients";
 constexpr char kOutput[] = "OUTPUT: what is written and shown";
 
 constexpr char kPurpose[] =
     "Trains a GPT-2 on text with ZeRO, over several ranks. With no flag at all: two ranks of this machine, Gloo, stage 2, "
     "the English\n"
     "of Debian's dict-gcide, about two minutes. Results go to the standard output, all else to the standard error.";
-
-absl::Status Contradiction(const std::string& words) { return absl::InvalidArgumentError(words); }
 
 // That a file can be written, found out before hours of work; what is in it stays.
 absl::Status CheckWritable(const std::string& flag, const std::string& path) {
@@ -53,17 +50,15 @@ TrainFlags::TrainFlags() : set_("train", kPurpose) {
   model_ = {.layers = 4, .heads = 4, .width = 192, .context = 128};
   batch_ = 8;
   steps_ = 900;
-  lr_ = 2e-3;
-  warmup_ = 40;
   RegisterData();
   RegisterModel();
   job_.Register(set_);
   engine_.Register(set_);
   activations_.Register(set_);
-  RegisterOptimizer();
+  precision_.Register(set_);
+  optimizer_.Register(set_);
   RegisterOutput();
-  for (const char* name :
-       {"config", "shard_size", "eval_data", "eval_every", "eval_batches", "world_invariant", "trace", "tensorboard"}) {
+  for (const char* name : {"config", "eval_data", "eval_every", "eval_batches", "trace", "tensorboard"}) {
     set_.Later(name);
   }
 }
@@ -102,51 +97,12 @@ void TrainFlags::RegisterModel() {
                 .default_text = "the tokenizer's; 50304 for token files"});
   set_.Boolean("tied", &model_.tied,
                {.group = kModel, .text = "The head's matrix is the embedding's.", .example = "--notied"});
-  set_.Choice("dtype", &dtype_, {"fp32"},
-              {.group = kModel, .text = "Of parameters and activations.", .example = "--dtype=fp32"}, {"bf16", "fp16"});
-  set_.Choice("gradient_dtype", &gradient_dtype_, {"fp32"},
-              {.group = kModel, .text = "In which gradients are kept and added up.", .example = "--gradient_dtype=fp32"},
-              {"bf16", "fp16"});
   const int64_t most_rows = int64_t{1} << 30;
   set_.Integer("batch", &batch_, {.least = 1, .most = most_rows},
                {.group = kBatch, .text = "Rows of a micro-batch on one rank.", .example = "--batch=4", .unit = "sequences"});
   set_.Integer("accumulation", &accumulation_, {.least = 1, .most = 1 << 20},
                {.group = kBatch, .text = "Micro-batches of a step.", .example = "--accumulation=4"});
   set_.Integer("steps", &steps_, {.least = 1}, {.group = kBatch, .text = "Steps of the run.", .example = "--steps=20"});
-}
-
-void TrainFlags::RegisterOptimizer() {
-  set_.Choice("optimizer", &optimizer_, {"adamw", "adam", "sgd"},
-              {.group = kOptimizer,
-               .text = "adamw (decoupled decay), adam and sgd (decay added to the gradient).",
-               .example = "--optimizer=sgd"});
-  set_.Real("lr", &lr_, {.least = 0, .without_least = true},
-            {.group = kOptimizer, .text = "Highest learning rate.", .example = "--lr=3e-4"});
-  set_.Real(
-      "min_lr", &min_lr_, {.least = 0},
-      {.group = kOptimizer, .text = "Where linear and cosine end.", .example = "--min_lr=3e-5", .default_text = "lr / 10"});
-  set_.Choice(
-      "schedule", &schedule_, {"constant", "linear", "cosine"},
-      {.group = kOptimizer, .text = "How the learning rate goes on after the warm-up.", .example = "--schedule=linear"});
-  set_.Integer("warmup", &warmup_, {.least = 0},
-               {.group = kOptimizer,
-                .text = "Steps in which the learning rate rises; at most --steps.",
-                .example = "--warmup=100",
-                .unit = "steps",
-                .default_text = absl::StrCat(warmup_, ", or a tenth of --steps if that is less")});
-  set_.Real("beta1", &beta1_, {.least = 0, .most = 1, .without_most = true},
-            {.group = kOptimizer, .text = "Adam's first decay.", .example = "--beta1=0.9"});
-  set_.Real("beta2", &beta2_, {.least = 0, .most = 1, .without_most = true},
-            {.group = kOptimizer, .text = "Adam's second decay.", .example = "--beta2=0.95"});
-  set_.Real("eps", &eps_, {.least = 0}, {.group = kOptimizer, .text = "Adam's epsilon.", .example = "--eps=1e-8"});
-  set_.Real("momentum", &momentum_, {.least = 0, .most = 1, .without_most = true},
-            {.group = kOptimizer, .text = "SGD's momentum.", .example = "--momentum=0.9"});
-  set_.Boolean("nesterov", &nesterov_,
-               {.group = kOptimizer, .text = "SGD with Nesterov's momentum.", .example = "--nesterov"});
-  set_.Real("weight_decay", &weight_decay_, {.least = 0},
-            {.group = kOptimizer, .text = "Of matrices; biases and norms do not decay.", .example = "--weight_decay=0.1"});
-  set_.Real("clip", &clip_, {.least = 0},
-            {.group = kOptimizer, .text = "Largest global norm of a step's gradient; 0: off.", .example = "--clip=1"});
 }
 
 void TrainFlags::RegisterOutput() {
@@ -180,37 +136,6 @@ absl::StatusOr<JobPlan> TrainFlags::Plan(int argc, const char* const* argv) cons
   return job_.Plan(set_, "train", argc, argv);
 }
 
-absl::StatusOr<optim::OptimizerOptions> TrainFlags::Optimizer() const {
-  optim::OptimizerOptions options;
-  options.kind = optim::ParseKind(optimizer_).value_or(options.kind);
-  options.beta1 = beta1_;
-  options.beta2 = beta2_;
-  options.eps = eps_;
-  options.momentum = momentum_;
-  options.nesterov = nesterov_;
-  options.groups = {{.weight_decay = weight_decay_}, {.weight_decay = 0}};  // model::kDecayGroup, model::kNoDecayGroup
-  const double min_lr = set_.WasSet("min_lr") ? min_lr_ : lr_ / 10;
-  const int64_t warmup = set_.WasSet("warmup") ? warmup_ : std::min(warmup_, steps_ / 10);
-  options.schedule = {.kind = optim::ParseScheduleKind(schedule_).value_or(options.schedule.kind),
-                      .learning_rate = lr_,
-                      .min_learning_rate = min_lr,
-                      .warmup_steps = warmup,
-                      .total_steps = steps_};
-  if (min_lr > lr_)
-    return Contradiction(absl::StrCat("--min_lr=", min_lr, " is above --lr=", lr_, ": take --min_lr=", lr_, " or less"));
-  if (warmup > steps_) {
-    return Contradiction(
-        absl::StrCat("--warmup=", warmup, " is more than --steps=", steps_, ": take --warmup=", steps_, " or less"));
-  }
-  if (momentum_ > 0 && options.kind != optim::Kind::kSgd) {
-    return Contradiction(absl::StrCat("--momentum=", momentum_, " is SGD's, but --optimizer=", optimizer_,
-                                      ": take --optimizer=sgd, or leave it out"));
-  }
-  if (nesterov_ && momentum_ == 0) return Contradiction("--nesterov needs a momentum: give --optimizer=sgd --momentum=0.9");
-  ZS_RETURN_IF_ERROR(optim::Validate(options));
-  return options;
-}
-
 absl::Status TrainFlags::CheckOutputs() const {
   ZS_RETURN_IF_ERROR(CheckWritable("metrics", UserPath(metrics_)));
   return CheckWritable("summary", UserPath(summary_));
@@ -231,10 +156,11 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
   options.run.rows = batch_ * plan.world_size;
   options.run.engine = engine_.Options();
   options.run.engine.accumulation = static_cast<int>(accumulation_);
-  options.run.engine.clip = clip_;
-  ZS_ASSIGN_OR_RETURN(options.run.engine.optimizer, Optimizer());
-  ZS_RETURN_IF_ERROR(zero::Validate(options.run.engine));
+  options.run.engine.clip = optimizer_.clip();
+  ZS_ASSIGN_OR_RETURN(options.run.engine.optimizer, optimizer_.Options(set_, steps_));
   options.run.model = model_;
+  ZS_RETURN_IF_ERROR(precision_.Apply(set_, options.run.engine, options.run.model));
+  ZS_RETURN_IF_ERROR(zero::Validate(options.run.engine));
   options.run.model.batch = batch_;
   activations_.Apply(options.run.model);
   options.run.model.vocab = std::max<int64_t>(1, vocab_);

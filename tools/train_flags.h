@@ -18,6 +18,8 @@
 #include "zeroshard/tools/engine_flags.h"
 #include "zeroshard/tools/flags/flag_set.h"
 #include "zeroshard/tools/job_flags.h"
+#include "zeroshard/tools/optimizer_flags.h"
+#include "zeroshard/tools/precision_flags.h"
 #include "zeroshard/trainer/train_options.h"
 
 namespace zeroshard::tools {
@@ -42,24 +44,19 @@ class TrainFlags {
  private:
   void RegisterData();
   void RegisterModel();
-  void RegisterOptimizer();
   void RegisterOutput();
-  absl::StatusOr<optim::OptimizerOptions> Optimizer() const;
   absl::Status CheckOutputs() const;
 
   FlagSet set_;
   JobFlags job_;
   EngineFlags engine_;
   ActivationFlags activations_;
+  PrecisionFlags precision_;
+  OptimizerFlags optimizer_;
   std::string data_, tokenizer_ = "auto";
   int64_t vocab_ = 0, seed_ = 1337;
   model::GptOptions model_;
   int64_t batch_, accumulation_ = 1, steps_;
-  std::string optimizer_ = "adamw", schedule_ = "cosine";
-  double lr_, min_lr_ = 0, beta1_ = 0.9, beta2_ = 0.95, eps_ = 1e-8, momentum_ = 0, weight_decay_ = 0.1, clip_ = 1;
-  bool nesterov_ = false;
-  int64_t warmup_;
-  std::string dtype_ = "fp32", gradient_dtype_ = "fp32";
   std::string metrics_, summary_, progress_ = "auto";
   int64_t sample_ = 200;
   bool list_parameters_ = false;

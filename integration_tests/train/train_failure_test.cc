@@ -43,7 +43,7 @@ TEST(TrainRefuses, FlagsWithTheNearestChoice) {
       {{"--stage=4"}, "must be between 0 and 3"},
       {{"--backend=glooo"}, "the nearest is --backend=gloo"},
       {{"--backend=nccl"}, "not built in"},
-      {{"--dtype=bf16"}, "not built in yet"},
+      {{"--device=cuda"}, "not built in yet"},
       {{"--heads=3", "--width=32"}, "the nearest that does is heads = 2"},
       {{"--warmup=9", "--steps=5"}, "--warmup=5 or less"},
       {{"--min_lr=1", "--lr=0.1"}, "--min_lr=0.1 or less"},

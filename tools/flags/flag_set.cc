@@ -1,12 +1,8 @@
 #include "zeroshard/tools/flags/flag_set.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "absl/flags/marshalling.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "zeroshard/device/status_macros.h"
@@ -15,143 +11,118 @@
 namespace zeroshard::tools {
 namespace {
 
-absl::Status Invalid(const std::string& name, const std::string& value, const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat("--", name, "=", value, ": ", why));
-}
+constexpr char kCommandLine[] = "--";
 
-// A whole number, also as 1e6.
-bool ParseInteger(const std::string& text, int64_t* value) {
-  if (absl::SimpleAtoi(text, value)) return true;
-  double real = 0;
-  if (!absl::SimpleAtod(text, &real) || std::floor(real) != real || std::fabs(real) > 0x1p53) return false;
-  *value = static_cast<int64_t>(real);
-  return true;
-}
-
-std::string RangeText(IntegerBounds bounds) {
-  if (bounds.most == std::numeric_limits<int64_t>::max()) return absl::StrCat("must be at least ", bounds.least);
-  return absl::StrCat("must be between ", bounds.least, " and ", bounds.most);
-}
-
-std::string RangeText(RealBounds bounds) {
-  std::string text = absl::StrCat("must be ", bounds.without_least ? "above " : "at least ", bounds.least);
-  if (std::isfinite(bounds.most)) absl::StrAppend(&text, bounds.without_most ? " and below " : " and at most ", bounds.most);
-  return text;
-}
-
-bool Within(double v, RealBounds b) {
-  return std::isfinite(v) && (b.without_least ? v > b.least : v >= b.least) && (b.without_most ? v < b.most : v <= b.most);
+// What --help shows of a default.
+std::string Unquoted(const std::string& json) {
+  if (json == "[]") return "";
+  return json.size() >= 2 && json.front() == '"' ? json.substr(1, json.size() - 2) : json;
 }
 
 }  // namespace
 
 FlagSet::FlagSet(std::string program, std::string purpose) : program_(std::move(program)), purpose_(std::move(purpose)) {}
 
-void FlagSet::Integer(std::string name, int64_t* value, IntegerBounds bounds, FlagHelp help) {
-  auto set = [name, value, bounds](const std::string& text) {
-    int64_t read = 0;
-    if (!ParseInteger(text, &read)) return Invalid(name, text, absl::StrCat("is no whole number; it ", RangeText(bounds)));
-    if (read < bounds.least || read > bounds.most) {
-      return Invalid(
-          name, text,
-          absl::StrCat(RangeText(bounds), "; the nearest is --", name, "=", std::clamp(read, bounds.least, bounds.most)));
-    }
-    *value = read;
-    return absl::OkStatus();
-  };
-  Add({.name = name,
-       .value_name = "N",
-       .default_value = absl::StrCat(*value),
-       .help = std::move(help),
-       .choices = {},
-       .set = set});
+void FlagSet::Add(Flag flag) {
+  if (flag.json) flag.default_json = flag.json();
+  flags_.push_back(std::move(flag));
 }
 
-void FlagSet::Real(std::string name, double* value, RealBounds bounds, FlagHelp help) {
-  auto set = [name, value, bounds](const std::string& text) {
-    double read = 0;
-    if (!absl::SimpleAtod(text, &read)) return Invalid(name, text, absl::StrCat("is no number; it ", RangeText(bounds)));
-    if (!Within(read, bounds)) return Invalid(name, text, RangeText(bounds));
-    *value = read;
-    return absl::OkStatus();
-  };
-  Add({.name = name,
-       .value_name = "X",
-       .default_value = absl::StrCat(*value),
-       .help = std::move(help),
-       .choices = {},
-       .set = set});
-}
-
-void FlagSet::Boolean(std::string name, bool* value, FlagHelp help) {
-  auto set = [name, value](const std::string& text) {
-    std::string error;
-    if (absl::ParseFlag(text, value, &error)) return absl::OkStatus();
-    return Invalid(name, text, absl::StrCat("must be true or false (or --", name, ", --no", name, ")"));
-  };
-  Add({.name = name,
-       .value_name = "",
-       .default_value = *value ? "true" : "false",
-       .help = std::move(help),
-       .choices = {},
-       .set = set});
-}
-
-void FlagSet::Text(std::string name, std::string* value, FlagHelp help) {
-  auto set = [value](const std::string& text) {
-    *value = text;
-    return absl::OkStatus();
-  };
-  Add({.name = name, .value_name = "TEXT", .default_value = *value, .help = std::move(help), .choices = {}, .set = set});
-}
-
-void FlagSet::Choice(std::string name, std::string* value, std::vector<std::string> choices, FlagHelp help,
-                     std::vector<std::string> later) {
-  auto set = [name, value, choices, later](const std::string& text) {
-    const std::string built_in = absl::StrJoin(choices, ", ");
-    if (std::find(later.begin(), later.end(), text) != later.end()) {
-      return absl::UnimplementedError(absl::StrCat("--", name, "=", text, " is not built in yet; built in: ", built_in));
-    }
-    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      return Invalid(name, text,
-                     absl::StrCat("must be one of ", built_in, "; did you mean --", name, "=", Nearest(text, choices), "?"));
-    }
-    *value = text;
-    return absl::OkStatus();
-  };
-  Add({.name = name,
-       .value_name = "NAME",
-       .default_value = *value,
-       .help = std::move(help),
-       .choices = choices,
-       .set = set});
-}
-
-void FlagSet::Later(std::string name) {
-  auto set = [name](const std::string&) {
-    return absl::UnimplementedError(absl::StrCat("--", name, " is not built in yet: leave it out"));
-  };
-  Add({.name = name, .value_name = "", .default_value = "", .help = {}, .choices = {}, .set = set, .later = true});
-}
-
-FlagSet::Flag* FlagSet::Find(std::string_view name) {
-  for (Flag& flag : flags_) {
+const FlagSet::Flag* FlagSet::Find(std::string_view name) const {
+  for (const Flag& flag : flags_) {
     if (flag.name == name) return &flag;
   }
   return nullptr;
 }
 
-bool FlagSet::WasSet(std::string_view name) const {
-  return std::any_of(flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.name == name && flag.was_set; });
+FlagSet::Flag* FlagSet::Find(std::string_view name) {
+  return const_cast<Flag*>(static_cast<const FlagSet*>(this)->Find(name));
 }
 
-absl::Status FlagSet::Unknown(std::string_view name) const {
+bool FlagSet::Has(std::string_view name) const {
+  const Flag* flag = Find(name);
+  return flag != nullptr && !flag->later;
+}
+
+bool FlagSet::WasSet(std::string_view name) const {
+  const Flag* flag = Find(name);
+  return flag != nullptr && !flag->origin.empty();
+}
+
+bool FlagSet::FromCommandLine(std::string_view name) const {
+  const Flag* flag = Find(name);
+  return flag != nullptr && flag->origin == kCommandLine;
+}
+
+std::string FlagSet::Given(std::string_view name) const {
+  const Flag* flag = Find(name);
+  if (flag == nullptr) return std::string(name);
+  return flag->given.empty() ? absl::StrCat("--", flag->name, "=", flag->json()) : flag->given;
+}
+
+std::string FlagSet::Value(std::string_view name) const {
+  const Flag* flag = Find(name);
+  return flag == nullptr || !flag->json ? "" : Unquoted(flag->json());
+}
+
+std::vector<std::string> FlagSet::Names() const {
   std::vector<std::string> names;
   for (const Flag& flag : flags_) {
     if (!flag.later) names.push_back(flag.name);
   }
+  return names;
+}
+
+std::vector<FlagSetting> FlagSet::Settings() const {
+  std::vector<FlagSetting> settings;
+  for (const Flag& flag : flags_) {
+    if (flag.later) continue;
+    settings.push_back({.name = flag.name,
+                        .group = flag.help.group,
+                        .json = flag.json(),
+                        .origin = flag.origin,
+                        .computed = flag.origin.empty() && !flag.help.default_text.empty()});
+  }
+  return settings;
+}
+
+absl::Status FlagSet::SetByCommandLine(Flag& flag, const std::string& value) {
+  const std::string naming = absl::StrCat("--", flag.name, "=");
+  const absl::Status status = flag.set(value, naming);
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(flag.later ? absl::StrCat("--", flag.name) : naming + value,
+                                                    flag.later ? " is " : ": ", status.message()));
+  }
+  flag.origin = kCommandLine;
+  flag.given = naming + value;
+  return absl::OkStatus();
+}
+
+absl::Status FlagSet::SetFrom(std::string_view name, const std::string& value, const std::string& place,
+                              const std::string& key) {
+  Flag* flag = Find(name);
+  if (flag == nullptr) return Unknown(name);
+  if (flag->origin == kCommandLine) return absl::OkStatus();
+  const std::string given = absl::StrCat(place, ": ", key, " = ", value);
+  if (!flag->origin.empty() && !flag->repeated) {
+    return absl::InvalidArgumentError(absl::StrCat(given, ": the same is set by ", flag->given, "; leave one of them out"));
+  }
+  const absl::Status status = flag->set(value, "");
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(given, ": ", status.message()));
+  flag->origin = place;
+  flag->given = given;
+  return absl::OkStatus();
+}
+
+absl::Status FlagSet::SetDefault(std::string_view name, const std::string& value) {
+  Flag* flag = Find(name);
+  if (flag == nullptr) return Unknown(name);
+  return flag->origin.empty() ? flag->set(value, "") : absl::OkStatus();
+}
+
+absl::Status FlagSet::Unknown(std::string_view name) const {
   return absl::InvalidArgumentError(absl::StrCat("--", std::string(name), " is no flag of ", program_, "; did you mean --",
-                                                 Nearest(name, names), "? --help lists all"));
+                                                 Nearest(name, Names()), "? --help lists all"));
 }
 
 absl::Status FlagSet::ParseOne(std::string_view argument, int& index, int argc, const char* const* argv) {
@@ -178,8 +149,7 @@ absl::Status FlagSet::ParseOne(std::string_view argument, int& index, int argc, 
     }
   }
   if (flag == nullptr) return Unknown(name);
-  flag->was_set = true;
-  return flag->set(value);
+  return SetByCommandLine(*flag, value);
 }
 
 absl::StatusOr<std::vector<std::string>> FlagSet::Parse(int argc, const char* const* argv) {
@@ -210,7 +180,7 @@ std::string FlagSet::Help() const {
     absl::StrAppend(&text, "\n", group, "\n");
     for (const Flag& flag : flags_) {
       if (flag.later || flag.help.group != group) continue;
-      const std::string& shown = flag.help.default_text.empty() ? flag.default_value : flag.help.default_text;
+      const std::string shown = flag.help.default_text.empty() ? Unquoted(flag.default_json) : flag.help.default_text;
       absl::StrAppend(&text, "  --", flag.name);
       if (!flag.choices.empty()) absl::StrAppend(&text, "=", absl::StrJoin(flag.choices, "|"));
       if (flag.choices.empty() && !flag.value_name.empty()) absl::StrAppend(&text, "=", flag.value_name);
