@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
   p.compute = device.MakeStream(device::StreamKind::kCompute);
   ZS_RETURN_IF_ERROR(CheckAgreement(communicator, p.layout, p.options, *p.compute));
   Predict(device.ledger(), PredictMemory(p.layout, p.options, communicator.rank()));
+  if (Offloads(options)) Predict(device.host().ledger(), PredictHostMemory(p.layout, p.options, communicator.rank()));
   ZS_ASSIGN_OR_RETURN(p.parameters, ParameterStore::Create(communicator, p.layout, p.options, *p.compute));
   ZS_ASSIGN_OR_RETURN(p.gradients, GradientStore::Create(communicator, p.layout, p.options, *p.compute));
   ZS_ASSIGN_OR_RETURN(p.step_end, StepEnd::Create(communicator, p.layout, p.options, *p.compute));

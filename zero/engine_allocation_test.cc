@@ -99,6 +99,22 @@ TEST(EngineAllocation, IsSeenWhereThereIsOne) {
   EXPECT_EQ(allocations, 1) << one.size();
 }
 
+TEST(EngineAllocation, IsNoneUnderOffload) {
+  if (!ZS_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
+  for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
+    EngineOptions options;
+    options.stage = 2;
+    options.dtype = device::DType::kBfloat16;
+    options.accumulation = 2;
+    options.clip = 1;
+    options.optimizer.groups = {{}, {}};
+    options.offload_optimizer = {.target = target, .folder = ::testing::TempDir()};
+    options.sub_group_size = 2000;
+    options.offload_ratio = 0.8;
+    ExpectNone(options);
+  }
+}
+
 TEST(EngineAllocation, IsNoneFromTheThirdStepOn) {
   if (!ZS_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
   for (int stage = 0; stage <= 3; ++stage) {

@@ -6,12 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/offload/state_folder.h"
 
 namespace zeroshard::zero {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPartitionNames = {"flat", "tensor"};
 constexpr std::array<std::string_view, 3> kOwnershipNames = {"round_robin", "contiguous", "balanced"};
+constexpr std::array<std::string_view, 3> kOffloadTargetNames = {"none", "cpu", "nvme"};
 
 template <class Enum, size_t kCount>
 std::optional<Enum> Parse(const std::array<std::string_view, kCount>& names, std::string_view name) {
@@ -38,8 +40,8 @@ absl::Status CheckDTypes(const EngineOptions& options) {
         absl::StrCat("dtype is ", std::string(device::Name(options.dtype)), "; it is fp32, bf16 or fp16"));
   }
   if (gradients == options.dtype || gradients == device::DType::kFloat32) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("gradient_dtype is ", std::string(device::Name(gradients)),
-                                                 " with dtype ", std::string(device::Name(options.dtype)),
+  return absl::InvalidArgumentError(absl::StrCat("gradient_dtype is ", std::string(device::Name(gradients)), " with dtype ",
+                                                 std::string(device::Name(options.dtype)),
                                                  "; gradients are kept in dtype or in fp32"));
 }
 
@@ -60,8 +62,27 @@ absl::Status CheckBuilt(const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(NotBuilt(options.max_reuse_distance != 0, "max_reuse_distance"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.allgather_bucket_size != 0, "allgather_bucket_size"));
   ZS_RETURN_IF_ERROR(NotBuilt(!options.allgather_partitions, "allgather_partitions"));
-  ZS_RETURN_IF_ERROR(NotBuilt(options.offload_parameters.target != OffloadTarget::kNone, "offload_parameters"));
-  return NotBuilt(options.offload_optimizer.target != OffloadTarget::kNone, "offload_optimizer");
+  return NotBuilt(options.offload_parameters.target != OffloadTarget::kNone, "offload_parameters");
+}
+
+absl::Status CheckOffloaded(const char* option, const OffloadOptions& offload, int stage, int least_stage, const char* why) {
+  if (offload.target == OffloadTarget::kNone) return absl::OkStatus();
+  if (stage < least_stage) {
+    return absl::InvalidArgumentError(absl::StrCat(option, " is ", std::string(Name(offload.target)), " in stage ", stage,
+                                                   ", which ", why, "; use a stage from ", least_stage, " on, or none"));
+  }
+  return offload.target == OffloadTarget::kFile ? CheckStateFolder(offload.folder) : absl::OkStatus();
+}
+
+absl::Status CheckOffload(const EngineOptions& options) {
+  ZS_RETURN_IF_ERROR(CheckOffloaded("offload_optimizer", options.offload_optimizer, options.stage, /*least_stage=*/1,
+                                    "shards no optimizer state"));
+  ZS_RETURN_IF_ERROR(CheckOffloaded("offload_parameters", options.offload_parameters, options.stage, /*least_stage=*/3,
+                                    "shards no parameters"));
+  ZS_RETURN_IF_ERROR(AtLeast("sub_group_size", options.sub_group_size, 1));
+  if (options.offload_ratio >= 0 && options.offload_ratio <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("offload_ratio is ", options.offload_ratio, "; it is a share of the optimizer's elements, 0 to 1"));
 }
 
 }  // namespace
@@ -82,12 +103,17 @@ absl::Status Validate(const EngineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("gradient_scale is ", options.gradient_scale, "; it is finite and above 0"));
   }
+  ZS_RETURN_IF_ERROR(CheckOffload(options));
   return optim::Validate(options.optimizer);
 }
 
 std::string_view Name(Partition partition) { return kPartitionNames[static_cast<size_t>(partition)]; }
 std::string_view Name(Ownership owner) { return kOwnershipNames[static_cast<size_t>(owner)]; }
+std::string_view Name(OffloadTarget target) { return kOffloadTargetNames[static_cast<size_t>(target)]; }
 std::optional<Partition> ParsePartition(std::string_view name) { return Parse<Partition>(kPartitionNames, name); }
 std::optional<Ownership> ParseOwnership(std::string_view name) { return Parse<Ownership>(kOwnershipNames, name); }
+std::optional<OffloadTarget> ParseOffloadTarget(std::string_view name) {
+  return Parse<OffloadTarget>(kOffloadTargetNames, name);
+}
 
 }  // namespace zeroshard::zero

@@ -112,20 +112,28 @@ struct EngineOptions {
   OffloadOptions offload_optimizer;   // stages 1 to 3: masters, moments, and the gradients of the rank's part
   // Share of the optimizer's elements that is offloaded (the rest stays in device memory): 0 to 1.
   double offload_ratio = 1;
-  // Elements of the optimizer's pass that are in device or buffer memory at once under offload.
+  // Elements of the optimizer's pass that go through a buffer together under offload: rounded up to whole pages in a file.
   int64_t sub_group_size = 1'000'000'000;
 };
 
 // Units gathered ahead: none without overlap.
 constexpr int EffectivePrefetch(const EngineOptions& options) { return options.overlap ? options.prefetch : 0; }
 
-// Errors: kInvalidArgument, naming the option, its value and what is allowed.
+// Whether anything lives outside device memory.
+constexpr bool Offloads(const EngineOptions& options) {
+  return options.offload_parameters.target != OffloadTarget::kNone ||
+         options.offload_optimizer.target != OffloadTarget::kNone;
+}
+
+// Errors: kInvalidArgument, naming the option, its value and what is allowed; also for a folder that state cannot be offloaded to.
 absl::Status Validate(const EngineOptions& options);
 
-// As flags write them: "flat", "tensor"; "round_robin", "contiguous", "balanced".
+// As flags write them: "flat", "tensor"; "round_robin", "contiguous", "balanced"; "none", "cpu", "nvme".
 std::string_view Name(Partition partition);
 std::string_view Name(Ownership owner);
+std::string_view Name(OffloadTarget target);
 std::optional<Partition> ParsePartition(std::string_view name);
 std::optional<Ownership> ParseOwnership(std::string_view name);
+std::optional<OffloadTarget> ParseOffloadTarget(std::string_view name);
 
 }  // namespace zeroshard::zero

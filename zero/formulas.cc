@@ -7,6 +7,7 @@
 #include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/step_scalars.h"
 #include "zeroshard/zero/bucket_reduction.h"
+#include "zeroshard/zero/offload/offload_plan.h"
 #include "zeroshard/zero/precision.h"
 #include "zeroshard/zero/tensor_access.h"
 
@@ -86,7 +87,7 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank) {
   const int64_t trainable = layout.trainable_elements();
   const int64_t own = layout.OwnedTrainable(rank);
-  const int64_t updated = ShardsOptimizer(options.stage) ? own : trainable;
+  const int64_t updated = OffloadPlanOf(layout, options, rank).first;
   const Precision precision = PrecisionOf(options, layout.world_size());
   MemoryBytes bytes;
   bytes.parameters =
@@ -96,6 +97,28 @@ MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, in
   bytes.moments = updated * optim::StateBytesPerElement(options.optimizer);
   bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout);
   return bytes;
+}
+
+MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options, int rank) {
+  const OffloadPlan plan = OffloadPlanOf(layout, options, rank);
+  MemoryBytes bytes;
+  if (plan.groups == 0) return bytes;
+  const Precision precision = PrecisionOf(options, layout.world_size());
+  int64_t buffered = SizeOf(precision.gradients) + SizeOf(precision.parameters);  // of an element
+  if (options.offload_optimizer.target == OffloadTarget::kFile) {
+    buffered += plan.states * kFp32Bytes;
+  } else {
+    bytes.master_weights = precision.has_masters() ? plan.offloaded() * kFp32Bytes : 0;
+    bytes.moments = plan.offloaded() * optim::StateBytesPerElement(options.optimizer);
+  }
+  bytes.communication = plan.buffers * plan.group_elements * buffered + static_cast<int64_t>(sizeof(device::StepScalars));
+  return bytes;
+}
+
+int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int rank) {
+  if (options.offload_optimizer.target != OffloadTarget::kFile) return 0;
+  const OffloadPlan plan = OffloadPlanOf(layout, options, rank);
+  return plan.groups * plan.group_elements * plan.states * kFp32Bytes;
 }
 
 int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int section) {

@@ -15,6 +15,12 @@
 // parameters alone. Partition::kTensor sends
 // Ψ - Ψr for a reduction and (N - 1) Ψr for a broadcast. reduce_scatter off: 2Ψf for a reduction.
 //
+// Offload: of the optimizer's elements E (Ψr; a share of them with offload_ratio) device memory holds neither masters nor moments.
+//   target    host memory                            file      buffers in host memory, for min(B, groups) sub-groups of G elements
+//   cpu       (w + m) E                              -         (g + p) G each, B = 2
+//   nvme      -                                      (w + m) E (g + p + w + m) G each, B = 3
+// G: sub_group_size or E, whichever is smaller, rounded up to 64 (cpu) or 2048 (nvme); a file holds whole sub-groups.
+//
 // Example:
 //   MemoryBytes m = PredictMemory(layout, options, /*rank=*/0);
 //   int64_t sent = PredictDataBytes(layout, options, /*rank=*/0);
@@ -36,7 +42,12 @@ struct MemoryBytes {
   int64_t communication = 0;  // gathered units, gradients in flight, staging, scalars
 };
 
+// In device memory.
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank);
+// In the memory of the host (Device::host), where offload puts it: 0 without.
+MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options, int rank);
+// In the rank's file of offloaded state.
+int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int rank);
 
 // Of `communication`. Gathered: the largest unit's own sections, 1 + prefetch times (all units' once, with keep_parameters), and
 // each tied parameter. In flight: the largest unit's gradient, twice with overlap, or one bucket, whichever is larger; and each

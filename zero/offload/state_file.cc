@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <glog/logging.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -15,14 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/offload/state_folder.h"
 
 namespace zeroshard::zero {
 namespace {
-
-absl::Status FolderError(const std::string& folder, std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("offload folder ", folder, ": ", std::string(what),
-                                                 "; name a folder on a local disk that this user may write to"));
-}
 
 // A name in the folder for as long as it takes to open it and to take it away: for file systems without O_TMPFILE.
 int OpenNamed(const std::string& folder) {
@@ -46,16 +41,6 @@ bool SetDirect(int file, bool direct) {
 
 }  // namespace
 
-absl::Status CheckStateFolder(const std::string& folder) {
-  if (folder.empty())
-    return absl::InvalidArgumentError("offload to a file needs a folder: name one (offload_folder, nvme_path)");
-  struct stat what = {};
-  if (stat(folder.c_str(), &what) != 0) return FolderError(folder, std::strerror(errno));
-  if (!S_ISDIR(what.st_mode)) return FolderError(folder, "it is no folder");
-  if (access(folder.c_str(), W_OK | X_OK) != 0) return FolderError(folder, std::strerror(errno));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<StateFile>> StateFile::Create(const StateFileOptions& options) {
   ZS_RETURN_IF_ERROR(CheckStateFolder(options.folder));
   const int64_t bytes = (options.bytes + kFileAlignmentBytes - 1) / kFileAlignmentBytes * kFileAlignmentBytes;
@@ -74,7 +59,7 @@ StateFile::~StateFile() {
 absl::Status StateFile::Open() {
   file_ = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
   if (file_ < 0) file_ = OpenNamed(folder_);
-  return file_ < 0 ? FolderError(folder_, absl::StrCat("no file can be made in it: ", std::strerror(errno)))
+  return file_ < 0 ? StateFolderError(folder_, absl::StrCat("no file can be made in it: ", std::strerror(errno)))
                    : absl::OkStatus();
 }
 
@@ -92,7 +77,7 @@ absl::Status StateFile::Allot() {
                                                    " bytes, ", room, " are free (", std::strerror(error),
                                                    "); make room, name another folder, or offload less"));
   }
-  return FolderError(folder_, absl::StrCat("cannot allot ", bytes_, " bytes: ", std::strerror(error)));
+  return StateFolderError(folder_, absl::StrCat("cannot allot ", bytes_, " bytes: ", std::strerror(error)));
 }
 
 // The best way that works: tried out on the file itself, since kernels and file systems refuse late.

@@ -29,9 +29,6 @@ namespace zeroshard::zero {
 // A page: no less than the logical block of any drive, which is what O_DIRECT asks for.
 inline constexpr int64_t kFileAlignmentBytes = 4096;
 
-// Errors, before anything is made: kInvalidArgument, naming the folder, if it is not there, is no folder, or may not be written to.
-absl::Status CheckStateFolder(const std::string& folder);
-
 struct StateFileOptions {
   std::string folder = {};
   int64_t bytes = 0;            // rounded up to kFileAlignmentBytes

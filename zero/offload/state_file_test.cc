@@ -12,6 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "zeroshard/zero/offload/state_folder.h"
+
 namespace zeroshard::zero {
 namespace {
 
