@@ -1,4 +1,5 @@
-// The UCX backend: collectives over shared memory between ranks of one host, on host memory. Linking it registers it as "ucx".
+// The UCX backend: collectives over shared memory on one host and over UCX's networks between hosts, on host memory. Linking it
+// registers it as "ucx".
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<comm::Communicator> communicator,
@@ -14,8 +15,8 @@
 namespace zeroshard::backends {
 
 // Collective over the job's ranks. Communicator::Allocate is collective too, and gives memory that ranks of one host read in place.
-// Errors: kInvalidArgument the options, the interface; kDeadlineExceeded, naming the ranks that did not come; kUnimplemented the
-// ranks do not all share memory; UCX's; the store's.
+// Errors: kInvalidArgument the options, the interface; kDeadlineExceeded, naming the ranks that did not come;
+// UCX's; the store's.
 absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeUcxCommunicator(const comm::BackendOptions& options);
 
 }  // namespace zeroshard::backends

@@ -1,9 +1,9 @@
 // UcxTransport: comm::Transport over UCX: messages by UCP's tags, and memory that ranks of one host read in place.
 //
-// For ranks of one host: each proves to see every other's memory (mapped_region.h), or the group is refused. UCX's networks are not
-// used: with UCX 1.13 over TCP a killed peer was seen to leave a survivor's heap broken. Memory of Allocate is mapped; all else
-// goes by messages. What ranks say about themselves, that
-// they leave or gave up and why, goes over lines of their own (peer_lines.h), by which a dead process is known at once.
+// Where every rank proves to see every other's memory (mapped_region.h), memory of Allocate is mapped, and short messages go by
+// mailboxes in it. All else goes by messages, whose way is UCX's choice: the network's own between hosts. What ranks say about
+// themselves, that they leave or gave up and why, goes over lines of their own (peer_lines.h), by which a dead process is known at
+// once.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport,
