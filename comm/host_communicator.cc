@@ -183,6 +183,7 @@ class HostCommunicator final : public Communicator {
     OperationHeader header = MakeHeader(operation, rank(), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);
+    transport_->Doing(header);
     ZS_RETURN_IF_ERROR(exchange_.Agree(header, view_.call()));
     if (options_.poison_outputs) view_.PoisonOutputs();
     return view_.Run([this](const HostCall& call) { return RunSchedule(exchange_, call, schedules_); });

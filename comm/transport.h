@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/operation_header.h"
 
 namespace zeroshard::comm {
 
@@ -80,6 +81,8 @@ class Transport {
   // Ends every transfer, posted or to come, with `cause`, and tells the peers, where it can, that this rank gave up, and why: they
   // get kUnavailable, or kFailedPrecondition where the cause is that, with these words. The first cause stays. Never blocks.
   virtual void Cancel(const absl::Status& cause) = 0;
+  // What this rank does from now on, for peers that ask why it is late. Allocates nothing.
+  virtual void Doing(const OperationHeader& /*operation*/) {}
   // After Cancel: returns when no byte of any transfer, nor of mapped memory, is read or written any more. Bounded.
   virtual void Quiesce() = 0;
   // `failed(rank, why)`: the transport knows that `rank` died or gave up (not that it took leave). It then ends every transfer of

@@ -209,6 +209,10 @@ void GlooTransport::Heard(int peer, const absl::Status& why) {
   if (tell != nullptr) tell(peer, why);
 }
 
+void GlooTransport::Doing(const comm::OperationHeader& operation) {
+  if (lines_ != nullptr) lines_->Doing(operation);
+}
+
 void GlooTransport::OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) {
   std::optional<std::pair<int, absl::Status>> already;
   {

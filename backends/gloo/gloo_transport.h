@@ -47,6 +47,7 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
   comm::Transfer Receive(int peer, comm::Channel channel, void* data, int64_t bytes) override;
   absl::Status Wait(comm::Transfer transfer, comm::Deadline deadline) override;
   void Cancel(const absl::Status& cause) override;
+  void Doing(const comm::OperationHeader& operation) override;
   void Quiesce() override;
   void OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) override;
   absl::StatusOr<std::unique_ptr<comm::Transport>> Split(const comm::SplitSpec& spec) override;
@@ -97,6 +98,7 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
   absl::Status WaitAfterFailure(Lane& lane, uint64_t index, comm::Deadline deadline);
   absl::Status EndLingering(Lane& lane, uint64_t before, comm::Deadline deadline);
   absl::Status Explain(const Lane& lane, const Entry& entry, const absl::Status& said, comm::Deadline deadline);
+  absl::Status Late(int peer, const std::string& what);
   absl::Status CauseOfCancel() const;
   absl::Status FirstFailure() const;
   void WakeWaits();

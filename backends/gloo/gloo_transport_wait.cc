@@ -49,7 +49,9 @@ absl::Status GlooTransport::WaitEntry(Lane& lane, uint64_t index, Deadline deadl
   absl::Status cause = CauseOfCancel();
   if (!cause.ok()) return cause;
   if (!entry.posted.ok() || entry.peers_bytes.load() >= 0) return Explain(lane, entry, entry.posted, deadline);
+  lines_->WaitsFor(lane.peer);
   const absl::StatusOr<bool> ended = WaitForGloo(lane, entry, TimeLeft(deadline));
+  if (ended.ok() && *ended) lines_->WaitsFor(-1);
   if (!ended.ok()) return Explain(lane, entry, ended.status(), deadline);
   return *ended ? absl::OkStatus() : WaitAfterFailure(lane, index, deadline);
 }
@@ -94,6 +96,12 @@ absl::Status GlooTransport::EndLingering(Lane& lane, uint64_t before, Deadline d
   return absl::OkStatus();
 }
 
+absl::Status GlooTransport::Late(int peer, const std::string& what) {
+  int culprit = peer;
+  const std::string why = lines_->WhyLate(peer, &culprit);
+  return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", peer, what));
+}
+
 // What a transfer that has not ended well is to be called, given what Gloo `said`.
 absl::Status GlooTransport::Explain(const Lane& lane, const Entry& entry, const absl::Status& said, Deadline deadline) {
   absl::Status cause = CauseOfCancel();
@@ -110,10 +118,7 @@ absl::Status GlooTransport::Explain(const Lane& lane, const Entry& entry, const 
   if (why.ok()) why = lines_->WhyFailed(lane.peer, late ? absl::ZeroDuration() : kLastWord);
   if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
   const std::string transfer = absl::StrCat(entry.bytes, sends ? " bytes from rank " : " bytes for rank ", options_.rank);
-  if (late) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("rank ", lane.peer, sends ? " has not taken " : " has not sent ", transfer, " in time"));
-  }
+  if (late) return Late(lane.peer, absl::StrCat(sends ? " has not taken " : " has not sent ", transfer, " in time"));
   cause = CauseOfCancel();
   if (!cause.ok()) return cause;
   const bool left = lines_->state(lane.peer) == PeerLines::State::kLeft;

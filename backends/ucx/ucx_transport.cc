@@ -247,6 +247,10 @@ void UcxTransport::Heard(int peer, const absl::Status& why) {
   if (tell != nullptr) tell(peer, why);
 }
 
+void UcxTransport::Doing(const comm::OperationHeader& operation) {
+  if (lines_ != nullptr) lines_->Doing(operation);
+}
+
 void UcxTransport::OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) {
   std::optional<std::pair<int, absl::Status>> already;
   {

@@ -50,6 +50,7 @@ class UcxTransport final : public comm::Transport {
   comm::Transfer Receive(int peer, comm::Channel channel, void* data, int64_t bytes) override;
   absl::Status Wait(comm::Transfer transfer, comm::Deadline deadline) override;
   void Cancel(const absl::Status& cause) override;
+  void Doing(const comm::OperationHeader& operation) override;
   void Quiesce() override;
   void OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) override;
 
@@ -93,7 +94,8 @@ class UcxTransport final : public comm::Transport {
   absl::Status EndOf(const Record& record);
   absl::Status WhyStopped(const Record& record);
   bool Drain(Record& record, std::chrono::milliseconds most);
-  absl::Status Late(const Record& record) const;
+  absl::Status Late(const Record& record);
+  absl::Status AwaitSlowly(Record& record, comm::Deadline deadline);
   absl::Status Gone(const Record& record, const absl::Status& said);
   absl::Status CauseOfCancel() const;
   absl::Status FirstFailure() const;

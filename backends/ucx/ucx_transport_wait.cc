@@ -126,6 +126,13 @@ absl::Status UcxTransport::Wait(Transfer transfer, Deadline deadline) {
 // Holds the caller until the record is done.
 absl::Status UcxTransport::Await(Record& record, Deadline deadline) {
   if (TryEnd(record, kRounds)) return absl::OkStatus();
+  lines_->WaitsFor(record.peer);
+  ZS_RETURN_IF_ERROR(AwaitSlowly(record, deadline));
+  lines_->WaitsFor(-1);
+  return absl::OkStatus();
+}
+
+absl::Status UcxTransport::AwaitSlowly(Record& record, Deadline deadline) {
   const Clock::time_point begin = Clock::now();
   while (!TryEnd(record, kRounds)) {
     if (stopped_.load(std::memory_order_acquire)) {
@@ -191,8 +198,10 @@ absl::Status UcxTransport::WhyStopped(const Record& record) {
   return cause.ok() ? Gone(record, absl::OkStatus()) : cause;
 }
 
-absl::Status UcxTransport::Late(const Record& record) const {
-  return absl::DeadlineExceededError(absl::StrCat("rank ", record.peer, record.sends ? " has not taken " : " has not sent ",
+absl::Status UcxTransport::Late(const Record& record) {
+  int culprit = record.peer;
+  const std::string why = lines_->WhyLate(record.peer, &culprit);
+  return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", record.peer, record.sends ? " has not taken " : " has not sent ",
                                                   record.bytes, record.sends ? " bytes from rank " : " bytes for rank ",
                                                   options_.rank, " in time"));
 }
