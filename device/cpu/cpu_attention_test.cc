@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/cpu/each_target.h"
 #include "zeroshard/device/cpu/test_arrays.h"
+#include "zeroshard/device/first_error.h"
+#include "zeroshard/device/late/late_device.h"
 
 namespace zeroshard::device {
 namespace {
@@ -86,30 +89,46 @@ struct Got {
   Floats out, log_sum_exp, d_qkv;
 };
 
-Got Attend(Device& device, const AttentionSpec& s, const Floats& qkv, const Floats& d_out) {
+Got Attend(Device& device, const AttentionSpec& s, const Floats& qkv, const Floats& d_out,
+           Bfloat16Products bfloat16 = FindBfloat16Products()) {
   TestArrays arrays(device);
-  auto plan = device.PlanAttention(s);
+  FirstError error;
+  auto plan = PlanCpuAttention(s, 1, device, error, bfloat16);
+  if (bfloat16 == FindBfloat16Products()) plan = device.PlanAttention(s);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  const Array out = arrays.Empty(Rows(s) * Width(s)), lse = arrays.Empty(Rows(s) * s.heads),
-              d_qkv = arrays.Empty(Rows(s) * 3 * Width(s));
-  const Array workspace = arrays.Empty((*plan)->workspace_bytes() / 4), in = arrays.Make(qkv);
+  const Array out = arrays.Empty(Rows(s) * Width(s), s.dtype), lse = arrays.Empty(Rows(s) * s.heads);
+  const Array d_qkv = arrays.Empty(Rows(s) * 3 * Width(s), s.dtype);
+  const Array workspace = arrays.Empty((*plan)->workspace_bytes() / 4), in = arrays.Make(qkv, s.dtype);
   (*plan)->Forward(arrays.stream(), in, out, lse, workspace);
-  (*plan)->Backward(arrays.stream(), in, out, lse, arrays.Make(d_out), d_qkv, workspace);
-  return {arrays.Read(out), arrays.Read(lse), arrays.Read(d_qkv)};
+  (*plan)->Backward(arrays.stream(), in, out, lse, arrays.Make(d_out, s.dtype), d_qkv, workspace);
+  Got got{arrays.ReadWide(out), arrays.Read(lse), arrays.ReadWide(d_qkv)};
+  EXPECT_TRUE(error.status().ok() && device.status().ok()) << error.status() << device.status();
+  return got;
 }
 
 class CpuAttentionTest : public testing::TestWithParam<AttentionSpec> {
  protected:
   const AttentionSpec spec_ = GetParam();
-  const Floats qkv_ = RandomFloats(Rows(spec_) * 3 * Width(spec_), 1), d_out_ = RandomFloats(Rows(spec_) * Width(spec_), 2);
+  const double half_ = HalfUlp(spec_.dtype);
+  const Floats qkv_ = Rounded(RandomFloats(Rows(spec_) * 3 * Width(spec_), 1), spec_.dtype);
+  const Floats d_out_ = Rounded(RandomFloats(Rows(spec_) * Width(spec_), 2), spec_.dtype);
+
+  // Roundings in all: of probabilities and out; of those, the scores' gradients and d_qkv.
+  void ExpectTheFormulas(const Got& got) {
+    const Result want = Reference(spec_, qkv_, d_out_);
+    ExpectNear(got.out, want.out, 3e-6 + 3 * half_);
+    ExpectNear(got.log_sum_exp, want.log_sum_exp, 3e-6);
+    ExpectNear(got.d_qkv, want.d_qkv, 2e-5 + 6 * half_);
+  }
 };
 
 TEST_P(CpuAttentionTest, ForwardAndBackward_AreTheFormulas) {
-  const Result want = Reference(spec_, qkv_, d_out_);
-  const Got got = Attend(*MakeCpuDevice(), spec_, qkv_, d_out_);
-  ExpectNear(got.out, want.out, 3e-6);
-  ExpectNear(got.log_sum_exp, want.log_sum_exp, 3e-6);
-  ExpectNear(got.d_qkv, want.d_qkv, 2e-5);
+  ExpectTheFormulas(Attend(*MakeCpuDevice(), spec_, qkv_, d_out_));
+  ExpectTheFormulas(Attend(*MakeLateDevice(), spec_, qkv_, d_out_));
+}
+
+TEST_P(CpuAttentionTest, WidenedOperands_GiveTheFormulasToo) {
+  ExpectTheFormulas(Attend(*MakeCpuDevice(), spec_, qkv_, d_out_, Bfloat16Products::kWidened));
 }
 
 TEST_P(CpuAttentionTest, ThreadsAndWhatScratchHeld_ChangeNoBit) {
@@ -125,13 +144,22 @@ TEST_P(CpuAttentionTest, ThreadsAndWhatScratchHeld_ChangeNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CpuAttentionTest,
-                         testing::Values(AttentionSpec{1, 1, 1, 1}, AttentionSpec{2, 3, 17, 13}, AttentionSpec{1, 2, 64, 8},
-                                         AttentionSpec{2, 1, 65, 16}, AttentionSpec{1, 2, 150, 40}),
-                         [](const auto& s) {
-                           return std::to_string(s.param.batch) + "x" + std::to_string(s.param.heads) + "x" +
-                                  std::to_string(s.param.context) + "x" + std::to_string(s.param.head_width);
-                         });
+std::vector<AttentionSpec> Specs() {
+  std::vector<AttentionSpec> specs;
+  for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
+    for (AttentionSpec spec : {AttentionSpec{1, 1, 1, 1}, AttentionSpec{2, 3, 17, 13}, AttentionSpec{1, 2, 64, 8},
+                               AttentionSpec{2, 1, 65, 16}, AttentionSpec{1, 2, 150, 40}}) {
+      spec.dtype = dtype;
+      specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CpuAttentionTest, testing::ValuesIn(Specs()), [](const auto& s) {
+  return std::string(Name(s.param.dtype)) + "_" + std::to_string(s.param.batch) + "x" + std::to_string(s.param.heads) + "x" +
+         std::to_string(s.param.context) + "x" + std::to_string(s.param.head_width);
+});
 
 TEST(CpuAttentionEdgeTest, NothingOfALaterPosition_IsSeen) {
   const AttentionSpec spec{.batch = 1, .heads = 1, .context = 70, .head_width = 4};
@@ -156,30 +184,43 @@ TEST(CpuAttentionEdgeTest, BadSizesAndDtypes_AreRefused) {
   const auto device = MakeCpuDevice();
   EXPECT_EQ(device->PlanAttention({.batch = 1, .heads = 0, .context = 4, .head_width = 2}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(device->PlanAttention({1, 1, 4, 2, DType::kFloat16}).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(device->PlanAttention({1, 1, 4, 2, DType::kFloat64}).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(AttentionKernelsTest, EveryVectorWidth_GivesTheSameBits) {
   constexpr int64_t kRows = 37, kKeys = 93;
-  std::vector<Floats> first;
-  ForEachTarget([&](const char* name) {
-    SCOPED_TRACE(name);
-    Floats scores = RandomFloats(kRows * kKeys, 1, 3), lse(kRows), transposed = RandomFloats(kRows * kKeys, 2, 3);
-    Floats d = RandomFloats(kRows * kKeys, 3), dots(kRows);
-    const Floats lse_of = RandomFloats(kKeys, 4), dots_of = RandomFloats(kKeys, 5);
-    CausalSoftmax({.rows = kRows, .keys = kKeys, .scale = 0.3f, .scores = scores.data(), .log_sum_exp = lse.data()});
-    CausalSoftmaxBackward({.rows = kRows,
-                           .queries = kKeys,
-                           .scale = 0.3f,
-                           .scores = transposed.data(),
-                           .d_probabilities = d.data(),
-                           .log_sum_exp = lse_of.data(),
-                           .d_dot_out = dots_of.data()});
-    InnerProducts(scores.data(), d.data(), kKeys, kRows, kKeys, dots.data());
-    const std::vector<Floats> all = {scores, lse, transposed, d, dots};
-    if (first.empty()) first = all;
-    EXPECT_EQ(all, first);
-  });
+  for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
+    std::vector<Floats> first;
+    ForEachTarget([&](const char* name) {
+      SCOPED_TRACE(name);
+      Floats scores = RandomFloats(kRows * kKeys, 1, 3), lse(kRows), transposed = RandomFloats(kRows * kKeys, 2, 3);
+      Floats d = RandomFloats(kRows * kKeys, 3), dots(kRows), p(kRows * kKeys), p_transposed(p), d_scores(p);
+      const Floats lse_of = RandomFloats(kKeys, 4), dots_of = RandomFloats(kKeys, 5);
+      CausalSoftmax({.rows = kRows,
+                     .keys = kKeys,
+                     .scale = 0.3f,
+                     .scores = scores.data(),
+                     .dtype = dtype,
+                     .probabilities = p.data(),
+                     .log_sum_exp = lse.data()});
+      CausalSoftmaxBackward({.rows = kRows,
+                             .queries = kKeys,
+                             .scale = 0.3f,
+                             .scores = transposed.data(),
+                             .d_probabilities = d.data(),
+                             .dtype = dtype,
+                             .probabilities = p_transposed.data(),
+                             .d_scores = d_scores.data(),
+                             .log_sum_exp = lse_of.data(),
+                             .d_dot_out = dots_of.data()});
+      InnerProducts(dtype, p.data(), d_scores.data(), kKeys, kRows, kKeys, dots.data());
+      const std::vector<Floats> all = {p, lse, p_transposed, d_scores, dots};
+      if (first.empty()) first = all;
+      for (size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(std::memcmp(all[i].data(), first[i].data(), 4 * all[i].size()), 0) << Name(dtype) << ", array " << i;
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -104,23 +104,6 @@ TEST(CpuGemmEdges, RefusesIntegersAsUnimplemented) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
 }
 
-TEST(CpuGemmEdges, Bfloat16IsRightOrRefused) {
-  auto device = MakeCpuDevice();
-  auto stream = device->MakeStream(StreamKind::kCompute);
-  constexpr int64_t kM = 17, kK = 33, kN = 9;
-  auto gemm = device->PlanGemm({.m = kM, .k = kK, .n = kN, .transpose_b = true, .input = DType::kBfloat16});
-  if (!gemm.ok()) {
-    EXPECT_EQ(gemm.status().code(), absl::StatusCode::kUnimplemented) << gemm.status();
-    return;
-  }
-  Operand a(*device, kM * kK, 1), b(*device, kK * kN, 2), c(*device, kM * kN, 3);
-  device->elementwise().Fill(*stream, a.array().As(DType::kBfloat16), 0.5);
-  device->elementwise().Fill(*stream, b.array().As(DType::kBfloat16), 3);
-  (*gemm)->Run(*stream, a.array().As(DType::kBfloat16).Slice(0, kM * kK), b.array().As(DType::kBfloat16).Slice(0, kK * kN),
-               c.array());
-  for (int64_t i = 0; i < kM * kN; ++i) EXPECT_EQ(c.data(*device)[i], 1.5f * kK);
-}
-
 TEST(CpuGemmEdges, FilesScratchUnderActivationsAndGivesItBack) {
   auto device = MakeCpuDevice();
   auto gemm = device->PlanGemm({.m = 256, .k = 384, .n = 1152, .transpose_b = true});
