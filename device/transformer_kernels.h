@@ -85,9 +85,10 @@ class TransformerKernels {
   // fp16 they are 2^15 times as large, so that small ones are not lost.
   virtual void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
                                 Out block_maximum) = 0;
-  // The loss, backward, after all columns: exponentials become scale (softmax - one at the target), in the same dtype.
+  // The loss, backward, after all columns: exponentials become scale (softmax - one at the target), in the same dtype. Where
+  // `loss_scale` (fp64 [1]) is not empty, it is a further factor.
   virtual void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,
-                            InOut exponentials) = 0;
+                            InOut exponentials, In loss_scale = {}) = 0;
   // loss [1] fp64 = the sum over rows of log(sum) + maximum - target_logit, first row to last.
   virtual void LossSum(Stream& stream, const LossRows& rows, Out loss) = 0;
 };

@@ -25,6 +25,12 @@ std::string Name(UnitPass at) {
   return absl::StrCat(kNames[static_cast<int>(at.pass)], " of unit ", at.unit);
 }
 
+absl::Status CheckLossScale(const Array& scale) {
+  if (scale.empty() || (scale.elements() == 1 && scale.dtype() == device::DType::kFloat64)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a loss scale is fp64 [1], not ", scale.elements(), " of ", std::string(device::Name(scale.dtype()))));
+}
+
 }  // namespace
 
 struct Gpt::Parts {
@@ -43,7 +49,7 @@ struct Gpt::Parts {
   size_t next = 0;
   size_t end = 0;
   Purpose purpose = Purpose::kTrain;
-  float gradient_scale = 1;
+  LossScaling scaling;
 
   int last_unit() const { return static_cast<int>(units.size()) - 1; }
   std::string Place() const;
@@ -95,10 +101,11 @@ absl::Status Gpt::Parts::CheckTargets(int unit, std::span<const GradientTarget> 
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     const Array& array = targets[i].array;
-    if (array.empty() || (array.elements() == elements[unit][i] && array.dtype() == device::DType::kFloat32)) continue;
+    if (array.empty() || (array.elements() == elements[unit][i] && array.dtype() == options.gradient_dtype)) continue;
     return absl::InvalidArgumentError(absl::StrCat("gradient of ", spec.parameters[i].name, ": ", array.elements(),
                                                    " elements of ", std::string(device::Name(array.dtype())),
-                                                   " in place of ", elements[unit][i], " of fp32"));
+                                                   " in place of ", elements[unit][i], " of ",
+                                                   std::string(device::Name(options.gradient_dtype))));
   }
   return absl::OkStatus();
 }
@@ -171,11 +178,12 @@ int64_t Gpt::target_tokens() const { return parts_->tokens.target_tokens(); }
 
 absl::Status Gpt::BeginMicroBatch(Stream& stream, const MicroBatch& micro_batch) {
   Parts& p = *parts_;
+  ZS_RETURN_IF_ERROR(CheckLossScale(micro_batch.loss_scale));
   ZS_RETURN_IF_ERROR(p.tokens.Copy(stream, micro_batch, p.activations.inputs, p.activations.targets));
   p.purpose = micro_batch.purpose;
   p.next = 0;
   p.end = p.purpose == Purpose::kTrain ? p.passes.size() : p.units.size();
-  p.gradient_scale = static_cast<float>(micro_batch.gradient_scale);
+  p.scaling = {.factor = static_cast<float>(micro_batch.gradient_scale), .on_device = micro_batch.loss_scale};
   return absl::OkStatus();
 }
 
@@ -215,7 +223,7 @@ absl::Status Gpt::Backward(Stream& stream, int unit, std::span<const Array> para
   ZS_RETURN_IF_ERROR(p.CheckTargets(unit, targets));
   if (unit == p.last_unit()) {
     p.checkpoints->BeginBackward();
-    p.head.LossAndBackward(stream, parameters, targets, p.activations, p.gradient_scale);
+    p.head.LossAndBackward(stream, parameters, targets, p.activations, p.scaling);
   } else if (unit > 0) {
     p.BlockBackward(stream, unit, parameters, targets);
   } else {

@@ -40,7 +40,7 @@ namespace zeroshard::model {
 class Gpt {
  public:
   // Plans and allocates for `device`, which outlives it; the bytes are filed (and predicted) under Use::kActivations.
-  // Errors: kInvalidArgument as ValidateGptOptions; kUnimplemented for a dtype; kResourceExhausted.
+  // Errors: kInvalidArgument as ValidateGptOptions; kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Gpt>> Create(device::Device& device, const GptOptions& options);
   ~Gpt();
   Gpt(const Gpt&) = delete;

@@ -54,7 +54,7 @@ void TakeLoss(Arena& arena, const GptOptions& options, int64_t rows, GptActivati
                  .maximum = arena.Floats(rows),
                  .sum = arena.Take(rows, DType::kFloat64),
                  .target_logit = arena.Floats(rows)};
-  a.block_maximum = arena.Floats(column_blocks * std::min(rows, kLossRows));
+  a.block_maximum = arena.Floats(column_blocks * std::min(rows, LossRowsAtOnce(options.dtype)));
   a.loss = arena.Take(1, DType::kFloat64);
 }
 
@@ -68,7 +68,9 @@ void TakeShared(Arena& arena, const GptOptions& options, int64_t rows, int64_t w
   a.workspace = arena.Take(workspace_bytes, DType::kUint8);
   const int64_t block_end = arena.used();
   arena.MoveTo(start);
-  a.exponentials = arena.Take(std::min(rows, kLossRows) * options.vocab, options.dtype);
+  const int64_t loss_rows = std::min(rows, LossRowsAtOnce(options.dtype));
+  a.exponentials = arena.Take(loss_rows * options.vocab, options.dtype);
+  if (options.dtype != DType::kFloat32) a.logits = arena.Floats(loss_rows * std::min(options.vocab, kLossColumns));
   arena.MoveTo(std::max(block_end, arena.used()));
 }
 
@@ -79,6 +81,7 @@ GptActivations LayOut(const GptOptions& options, int64_t workspace_bytes, Arena&
   a.targets = arena.Take(rows, DType::kInt32);
   a.residual = arena.Floats(rows * width);
   a.d_residual = arena.Floats(rows * width);
+  a.rounded_d_residual = options.dtype == DType::kFloat32 ? a.d_residual : arena.Take(rows * width, options.dtype);
   a.y = arena.Take(rows * width, options.dtype);
   a.d_y = arena.Floats(rows * width);
   for (int64_t block = 0; block < GroupsOf(options).size(); ++block) a.blocks.push_back(TakeBlock(arena, options, rows));

@@ -2,7 +2,7 @@
 //
 // rows = batch * context tokens. Of a block, backward finds the normalised inputs of its two norms, queries, keys and values, the
 // attention's output, and the inputs of its GELU: 10 * rows * width elements; the rest is computed again. Scratch that is never
-// wanted at the same time shares its place. With activation checkpointing there are activations for one group's blocks, which the
+// wanted at the same time shares its place. What is not said to be of another type is of options.dtype. With activation checkpointing there are activations for one group's blocks, which the
 // groups take in turn (checkpoint_groups.h).
 //
 // Example:
@@ -19,9 +19,9 @@
 
 namespace zeroshard::model {
 
-// The loss goes by blocks of so many rows and columns: a block of logits stays in a cache of 2 MB; and 256 rows times the vocabulary
-// is what is held of them. Fewer rows are 4 to 11 % slower.
-inline constexpr int64_t kLossRows = 256;
+// The loss goes by blocks of so many rows and columns: a block of logits stays in a cache of 2 MB; and so many rows times the
+// vocabulary are what is held of them, the same bytes in every dtype. Fewer rows are 4 to 11 % slower.
+constexpr int64_t LossRowsAtOnce(device::DType dtype) { return dtype == device::DType::kFloat32 ? 256 : 512; }
 inline constexpr int64_t kLossColumns = 512;
 
 struct NormActivations {
@@ -49,8 +49,12 @@ struct GptActivations {
   device::Array inputs;   // int32 [rows]
   device::Array targets;  // int32 [rows]
 
+  // Where a norm's backward leaves rounded_d_residual; nowhere, where nothing is rounded.
+  device::Array rounding() const { return rounded_d_residual == d_residual ? device::Array() : rounded_d_residual; }
+
   device::Array residual;                // [rows, width] fp32: the stream that blocks add to
   device::Array d_residual;              // [rows, width] fp32
+  device::Array rounded_d_residual;      // [rows, width]: what products take of it; the same array in fp32
   device::Array y;                       // [rows, width]: a norm's output
   device::Array d_y;                     // [rows, width] fp32
   std::vector<BlockActivations> blocks;  // [CheckpointGroups::size()]
@@ -68,9 +72,10 @@ struct GptActivations {
   device::Array workspace;    // of the attention
 
   device::LossRows loss_rows;   // each [rows]
-  device::Array block_maximum;  // [blocks of columns, kLossRows] fp32
-  device::Array exponentials;   // [kLossRows, vocab]: of each block of columns, dense
-  device::Array loss;           // fp64 [1]
+  device::Array block_maximum;  // [blocks of columns, LossRowsAtOnce] fp32
+  device::Array exponentials;   // [LossRowsAtOnce, vocab]: of each block of columns, dense
+  device::Array logits;  // [LossRowsAtOnce, kLossColumns] fp32: of one block; empty where exponentials take their place
+  device::Array loss;    // fp64 [1]
 
   device::Buffer memory;
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <tuple>
 
 #include "gtest/gtest.h"
 #include "zeroshard/device/cpu/cpu_device.h"
@@ -28,10 +29,22 @@ void operator delete[](void* pointer, std::size_t) noexcept { std::free(pointer)
 namespace zeroshard::model {
 namespace {
 
+using device::DType;
+
 TEST(GptAllocationTest, AMicroBatch_AllocatesNothing) {
-  for (const int threads : {1, 2}) {
+  for (const auto& [threads, dtype, every] : {std::tuple(1, DType::kFloat32, 0), std::tuple(2, DType::kFloat32, 1),
+                                              std::tuple(1, DType::kFloat32, 1), std::tuple(2, DType::kFloat32, 0)}) {
     const auto device = device::MakeCpuDevice({.threads = threads});
-    const GptOptions options{.layers = 2, .heads = 2, .width = 32, .context = 70, .vocab = 600, .batch = 4};
+    const GptOptions options{.layers = 2,
+                             .heads = 2,
+                             .width = 32,
+                             .context = 70,
+                             .vocab = 600,
+                             .batch = 4,
+                             .dtype = dtype,
+                             .gradient_dtype = dtype,
+                             .checkpoint_every = every,
+                             .checkpoints_on_host = every == 1};
     RandomRun run(*device, options, 4);
     MicroBatch evaluation = run.micro_batch();
     evaluation.purpose = Purpose::kEvaluate;
@@ -42,7 +55,7 @@ TEST(GptAllocationTest, AMicroBatch_AllocatesNothing) {
       EXPECT_TRUE(run.rank().Run(run.micro_batch(), device::WriteMode::kAccumulate).ok());
       EXPECT_TRUE(run.rank().Run(evaluation, device::WriteMode::kOverwrite).ok());
     }
-    EXPECT_EQ(allocations - before, 0) << threads << " threads";
+    EXPECT_EQ(allocations - before, 0) << threads << " threads, " << device::Name(dtype);
     EXPECT_GT(before, 0);
   }
 }

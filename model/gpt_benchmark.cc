@@ -26,6 +26,8 @@ ABSL_FLAG(int64_t, vocab, 50304, "tokens of the vocabulary");
 ABSL_FLAG(int64_t, batch, 4, "sequences of a micro-batch");
 ABSL_FLAG(int64_t, checkpoint_every, 0, "blocks of which only the input is kept; 0: no activation checkpointing");
 ABSL_FLAG(bool, checkpoints_on_host, false, "whether those inputs wait in host memory");
+ABSL_FLAG(std::string, dtype, "fp32", "fp32, bf16 or fp16: of parameters and activations");
+ABSL_FLAG(std::string, gradient_dtype, "fp32", "of gradients: fp32, or as --dtype");
 ABSL_FLAG(int, steps, 5, "timed micro-batches, after one that is not");
 
 namespace zeroshard::model {
@@ -104,12 +106,17 @@ absl::Status Benchmark(const GptOptions& options, int steps) {
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
+  const auto dtype_of = [](const std::string& name) {
+    return zeroshard::device::ParseDType(name).value_or(zeroshard::device::DType::kUint8);
+  };
   const zeroshard::model::GptOptions options{.layers = absl::GetFlag(FLAGS_layers),
                                              .heads = absl::GetFlag(FLAGS_heads),
                                              .width = absl::GetFlag(FLAGS_width),
                                              .context = absl::GetFlag(FLAGS_context),
                                              .vocab = absl::GetFlag(FLAGS_vocab),
                                              .batch = absl::GetFlag(FLAGS_batch),
+                                             .dtype = dtype_of(absl::GetFlag(FLAGS_dtype)),
+                                             .gradient_dtype = dtype_of(absl::GetFlag(FLAGS_gradient_dtype)),
                                              .checkpoint_every = absl::GetFlag(FLAGS_checkpoint_every),
                                              .checkpoints_on_host = absl::GetFlag(FLAGS_checkpoints_on_host)};
   const absl::Status status = zeroshard::model::Benchmark(options, std::max(1, absl::GetFlag(FLAGS_steps)));

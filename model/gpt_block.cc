@@ -39,13 +39,29 @@ absl::StatusOr<GptBlock> GptBlock::Plan(device::Device& device, const GptOptions
                                                               .context = options.context,
                                                               .head_width = width / options.heads,
                                                               .dtype = options.dtype}));
-  const auto plan = [&](int64_t in, int64_t out, bool add) {
-    return Linear::Plan(device, {.rows = rows, .in = in, .out = out, .add_to_output = add, .dtype = options.dtype});
+  // Behind a norm: its output is what the activation wants, its input's gradient goes into the norm's backward.
+  const auto first_of_branch = [&](int64_t out) {
+    return Linear::Plan(device, {.rows = rows,
+                                 .in = width,
+                                 .out = out,
+                                 .dtype = options.dtype,
+                                 .output = options.dtype,
+                                 .gradient = options.gradient_dtype});
   };
-  ZS_ASSIGN_OR_RETURN(block.qkv_, plan(width, 3 * width, /*add=*/false));
-  ZS_ASSIGN_OR_RETURN(block.proj_, plan(width, width, /*add=*/true));
-  ZS_ASSIGN_OR_RETURN(block.fc_, plan(width, 4 * width, /*add=*/false));
-  ZS_ASSIGN_OR_RETURN(block.out_, plan(4 * width, width, /*add=*/true));
+  // Into the residual stream.
+  const auto last_of_branch = [&](int64_t in) {
+    return Linear::Plan(device, {.rows = rows,
+                                 .in = in,
+                                 .out = width,
+                                 .add_to_output = true,
+                                 .dtype = options.dtype,
+                                 .input_gradient = options.dtype,
+                                 .gradient = options.gradient_dtype});
+  };
+  ZS_ASSIGN_OR_RETURN(block.qkv_, first_of_branch(3 * width));
+  ZS_ASSIGN_OR_RETURN(block.proj_, last_of_branch(width));
+  ZS_ASSIGN_OR_RETURN(block.fc_, first_of_branch(4 * width));
+  ZS_ASSIGN_OR_RETURN(block.out_, last_of_branch(4 * width));
   return block;
 }
 
@@ -81,10 +97,10 @@ void GptBlock::BackwardMlp(Stream& stream, std::span<const Array> parameters, st
                            const GptActivations& shared, const BlockActivations& own) const {
   device::TransformerKernels& kernels = stream.device().transformer();
   WriteRowSums(stream, shared.partials.d_x, targets[kOutBias]);
-  out_.InputGradient(stream, shared.d_residual, parameters[kOutWeight], shared.d_fc);
+  out_.InputGradient(stream, shared.rounded_d_residual, parameters[kOutWeight], shared.d_fc);
   // From here on own.fc is GELU's output, which the gradient of `out` wants.
   kernels.GeluBackward(stream, own.fc, shared.d_fc, shared.gelu_partials, 4 * width_);
-  WriteWeightGradient(stream, out_, shared.d_residual, own.fc, targets[kOutWeight]);
+  WriteWeightGradient(stream, out_, shared.rounded_d_residual, own.fc, targets[kOutWeight]);
   WriteRowSums(stream, shared.gelu_partials, targets[kFcBias]);
   if (!targets[kFcWeight].array.empty()) {
     kernels.LayerNormOutput(stream, own.norm_2.normalized, parameters[kNorm2Weight], parameters[kNorm2Bias], shared.y);
@@ -92,7 +108,8 @@ void GptBlock::BackwardMlp(Stream& stream, std::span<const Array> parameters, st
   }
   fc_.InputGradient(stream, shared.d_fc, parameters[kFcWeight], shared.d_y);
   kernels.LayerNormBackward(stream, shared.d_y, own.norm_2.normalized, own.norm_2.inverse_deviation,
-                            parameters[kNorm2Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials);
+                            parameters[kNorm2Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials,
+                            shared.rounding());
   WriteRowSums(stream, shared.partials.weight, targets[kNorm2Weight]);
   WriteRowSums(stream, shared.partials.bias, targets[kNorm2Bias]);
 }
@@ -101,8 +118,8 @@ void GptBlock::BackwardAttention(Stream& stream, std::span<const Array> paramete
                                  const GptActivations& shared, const BlockActivations& own) const {
   device::TransformerKernels& kernels = stream.device().transformer();
   WriteRowSums(stream, shared.partials.d_x, targets[kProjBias]);
-  WriteWeightGradient(stream, proj_, shared.d_residual, own.attention, targets[kProjWeight]);
-  proj_.InputGradient(stream, shared.d_residual, parameters[kProjWeight], shared.d_attention);
+  WriteWeightGradient(stream, proj_, shared.rounded_d_residual, own.attention, targets[kProjWeight]);
+  proj_.InputGradient(stream, shared.rounded_d_residual, parameters[kProjWeight], shared.d_attention);
   attention_->Backward(stream, own.qkv, own.attention, own.log_sum_exp, shared.d_attention, shared.d_qkv, shared.workspace);
   WriteRowSums(stream, shared.d_qkv, targets[kQkvBias]);
   if (!targets[kQkvWeight].array.empty()) {
@@ -111,7 +128,8 @@ void GptBlock::BackwardAttention(Stream& stream, std::span<const Array> paramete
   }
   qkv_.InputGradient(stream, shared.d_qkv, parameters[kQkvWeight], shared.d_y);
   kernels.LayerNormBackward(stream, shared.d_y, own.norm_1.normalized, own.norm_1.inverse_deviation,
-                            parameters[kNorm1Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials);
+                            parameters[kNorm1Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials,
+                            shared.rounding());
   WriteRowSums(stream, shared.partials.weight, targets[kNorm1Weight]);
   WriteRowSums(stream, shared.partials.bias, targets[kNorm1Bias]);
 }

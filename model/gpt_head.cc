@@ -38,17 +38,19 @@ std::vector<GptHead::Stretch> GptHead::Stretches(int64_t total, int64_t most) {
 absl::StatusOr<GptHead> GptHead::Plan(device::Device& device, const GptOptions& options) {
   GptHead head;
   head.width_ = options.width;
-  head.rows_ = Stretches(options.batch * options.context, kLossRows);
+  head.rows_ = Stretches(options.batch * options.context, LossRowsAtOnce(options.dtype));
   head.columns_ = Stretches(options.vocab, kLossColumns);
   // The first stretch and the last have all the sizes that there are.
   for (const Stretch& rows : {head.rows_.front(), head.rows_.back()}) {
     for (const Stretch& columns : {head.columns_.front(), head.columns_.back()}) {
-      ZS_ASSIGN_OR_RETURN(head.products_[rows.size][columns.size], Linear::Plan(device, {.rows = rows.count,
-                                                                                         .in = options.width,
-                                                                                         .out = columns.count,
-                                                                                         .bias = false,
-                                                                                         .add_to_input_gradient = true,
-                                                                                         .dtype = options.dtype}));
+      ZS_ASSIGN_OR_RETURN(head.products_[rows.size][columns.size],
+                          Linear::Plan(device, {.rows = rows.count,
+                                                .in = options.width,
+                                                .out = columns.count,
+                                                .bias = false,
+                                                .add_to_input_gradient = true,
+                                                .dtype = options.dtype,
+                                                .gradient = options.gradient_dtype}));
     }
   }
   ZS_ASSIGN_OR_RETURN(
@@ -69,12 +71,13 @@ Array GptHead::Exponentials(const GptActivations& shared, const Stretch& rows, c
 void GptHead::Exponentiate(Stream& stream, const Array& matrix, const GptActivations& shared, const Stretch& rows,
                            const Stretch& columns, const Array& exponentials) const {
   const Array weights = matrix.Slice(columns.first * width_, columns.count * width_);
-  product(rows, columns)
-      .Forward(stream, shared.y.Slice(rows.first * width_, rows.count * width_), weights, {}, exponentials);
+  const bool in_place = shared.logits.empty();
+  const Array logits = in_place ? exponentials : shared.logits.Slice(0, rows.count * columns.count);
+  product(rows, columns).Forward(stream, shared.y.Slice(rows.first * width_, rows.count * width_), weights, {}, logits);
   const Array block_maximum = shared.block_maximum.Slice(columns.first / kLossColumns * rows.count, rows.count);
   stream.device().transformer().LossExponentials(stream, {.first = columns.first, .count = columns.count},
-                                                 SliceRows(shared.loss_rows, rows.first, rows.count), exponentials,
-                                                 exponentials, block_maximum);
+                                                 SliceRows(shared.loss_rows, rows.first, rows.count), logits, exponentials,
+                                                 block_maximum);
 }
 
 void GptHead::Loss(Stream& stream, std::span<const Array> parameters, const GptActivations& shared) const {
@@ -88,12 +91,12 @@ void GptHead::Loss(Stream& stream, std::span<const Array> parameters, const GptA
 }
 
 void GptHead::Backward(Stream& stream, const Array& matrix, const GradientTarget& target, const GptActivations& shared,
-                       const Stretch& rows, const Stretch& columns, float scale) const {
+                       const Stretch& rows, const Stretch& columns, const LossScaling& scaling) const {
   const Array block = Exponentials(shared, rows, columns);
   const Array block_maximum = shared.block_maximum.Slice(columns.first / kLossColumns * rows.count, rows.count);
   stream.device().transformer().LossGradient(stream, {.first = columns.first, .count = columns.count},
-                                             SliceRows(shared.loss_rows, rows.first, rows.count), block_maximum, scale,
-                                             block);
+                                             SliceRows(shared.loss_rows, rows.first, rows.count), block_maximum,
+                                             scaling.factor, block, scaling.on_device);
   const int64_t first = columns.first * width_, count = columns.count * width_;
   const Linear& linear = product(rows, columns);
   linear.InputGradient(stream, block, matrix.Slice(first, count),
@@ -105,7 +108,7 @@ void GptHead::Backward(Stream& stream, const Array& matrix, const GradientTarget
 }
 
 void GptHead::LossAndBackward(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
-                              const GptActivations& shared, float scale) const {
+                              const GptActivations& shared, const LossScaling& scaling) const {
   device::TransformerKernels& kernels = stream.device().transformer();
   stream.device().elementwise().Fill(stream, shared.d_y, 0.0);
   for (const Stretch& rows : rows_) {
@@ -113,12 +116,13 @@ void GptHead::LossAndBackward(Stream& stream, std::span<const Array> parameters,
       Exponentiate(stream, parameters[kMatrix], shared, rows, columns, Exponentials(shared, rows, columns));
     }
     for (const Stretch& columns : columns_) {
-      Backward(stream, parameters[kMatrix], targets[kMatrix], shared, rows, columns, scale);
+      Backward(stream, parameters[kMatrix], targets[kMatrix], shared, rows, columns, scaling);
     }
   }
   kernels.LossSum(stream, shared.loss_rows, shared.loss);
   kernels.LayerNormBackward(stream, shared.d_y, shared.head_norm.normalized, shared.head_norm.inverse_deviation,
-                            parameters[kNormWeight], shared.d_residual, WriteMode::kOverwrite, shared.partials);
+                            parameters[kNormWeight], shared.d_residual, WriteMode::kOverwrite, shared.partials,
+                            shared.rounding());
   WriteRowSums(stream, shared.partials.weight, targets[kNormWeight]);
   WriteRowSums(stream, shared.partials.bias, targets[kNormBias]);
 }

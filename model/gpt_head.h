@@ -1,11 +1,11 @@
 // The last unit of a GPT-2: the final norm, the projection onto the vocabulary, and the loss.
 //
-// Logits are never held in full. The loss goes by kLossRows rows, and for them by kLossColumns columns of the vocabulary: logits,
+// Logits are never held in full. The loss goes by LossRowsAtOnce rows, and for them by kLossColumns columns of the vocabulary: logits,
 // the running maximum, exponentials in place; then, with each row's sum known, the gradient in place and its products.
 //
 // Example:
 //   head.Forward(stream, parameters, activations);
-//   head.LossAndBackward(stream, parameters, targets, activations, /*scale=*/1.0f / tokens);
+//   head.LossAndBackward(stream, parameters, targets, activations, {.factor = 1.0f / tokens});
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,12 @@
 
 namespace zeroshard::model {
 
+// What the loss is multiplied by before its gradient is taken.
+struct LossScaling {
+  float factor = 1;
+  device::Array on_device = {};  // fp64 [1], a further factor; empty: 1
+};
+
 class GptHead {
  public:
   // Errors: as Device::PlanGemm.
@@ -33,9 +39,10 @@ class GptHead {
   // shared.loss = the sum of the losses of all rows, from shared.y.
   void Loss(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared) const;
 
-  // The same, and the gradient of scale times it: shared.d_residual, shared.partials.d_x, and the targets.
+  // The same, and the gradient of it scaled: shared.d_residual, as it is and rounded, shared.partials.d_x, and the targets.
   void LossAndBackward(device::Stream& stream, std::span<const device::Array> parameters,
-                       std::span<const GradientTarget> targets, const GptActivations& shared, float scale) const;
+                       std::span<const GradientTarget> targets, const GptActivations& shared,
+                       const LossScaling& scaling) const;
 
   // logits [vocab] fp32 of one row of shared.y.
   void Logits(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared, int64_t row,
@@ -54,7 +61,7 @@ class GptHead {
   void Exponentiate(device::Stream& stream, const device::Array& matrix, const GptActivations& shared, const Stretch& rows,
                     const Stretch& columns, const device::Array& exponentials) const;
   void Backward(device::Stream& stream, const device::Array& matrix, const GradientTarget& target,
-                const GptActivations& shared, const Stretch& rows, const Stretch& columns, float scale) const;
+                const GptActivations& shared, const Stretch& rows, const Stretch& columns, const LossScaling& scaling) const;
 
   int64_t width_ = 0;
   std::vector<Stretch> rows_;

@@ -20,6 +20,19 @@ absl::Status CheckSize(std::string_view name, int64_t value) {
       absl::StrCat(absl::string_view(name.data(), name.size()), " = ", value, ": must be between 1 and ", kLargestSize));
 }
 
+absl::Status CheckDTypes(const GptOptions& options) {
+  using device::DType;
+  const DType dtype = options.dtype, gradient = options.gradient_dtype;
+  if (dtype != DType::kFloat32 && dtype != DType::kBfloat16 && dtype != DType::kFloat16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype = ", std::string(device::Name(dtype)), ": a model computes in fp32, bf16 or fp16"));
+  }
+  if (gradient == DType::kFloat32 || gradient == dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("gradient_dtype = ", std::string(device::Name(gradient)),
+                                                 ": gradients of a model in ", std::string(device::Name(dtype)),
+                                                 " are of that or fp32"));
+}
+
 // The divisor of `width` nearest to `heads`; the smaller of two.
 int64_t NearestDivisor(int64_t width, int64_t heads) {
   for (int64_t away = 0; away < width; ++away) {
@@ -76,6 +89,7 @@ absl::Status ValidateGptOptions(const GptOptions& options) {
         absl::StrCat("heads = ", options.heads, " does not divide width = ", options.width,
                      ": the nearest that does is heads = ", NearestDivisor(options.width, options.heads)));
   }
+  ZS_RETURN_IF_ERROR(CheckDTypes(options));
   if (options.checkpoint_every < 0) {
     return absl::InvalidArgumentError(absl::StrCat("checkpoint_every = ", options.checkpoint_every,
                                                    ": must be 0 (no activation checkpointing), or a number of blocks"));

@@ -35,11 +35,12 @@ struct GptOptions {
   int64_t vocab = 50304;
   bool tied = true;   // the head's matrix is the embedding's
   int64_t batch = 4;  // sequences of a micro-batch on one rank: the shape of every product
-  device::DType dtype =
-      device::DType::kFloat32;  // of parameters and activations; the residual stream and norms' sums are fp32
+  // Of parameters and activations: fp32, bf16 or fp16. The residual stream, its gradient, sums and the loss are fp32 or wider.
+  device::DType dtype = device::DType::kFloat32;
   // Prefixes of names ("transformer.wpe", "transformer.h.0.attn"): parameters that are not trained.
   std::vector<std::string> frozen = {};
-  // Of the gradients that backward writes: fp32, or `dtype` (rounded once from fp32 sums).
+  // Of the gradients that backward writes: fp32, or `dtype`; sums are taken in fp32 and rounded once (that of the head's matrix
+  // once for every 512 rows).
   device::DType gradient_dtype = device::DType::kFloat32;
   // Activation checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost"): of every `checkpoint_every` blocks only
   // the input is kept from forward, and backward runs their forward again; 0: all activations are kept. The same bits. Of a group
@@ -53,7 +54,7 @@ inline CheckpointGroups GroupsOf(const GptOptions& options) {
   return CheckpointGroups(options.layers, options.checkpoint_every);
 }
 
-// Errors: kInvalidArgument, with the value, what is allowed and the nearest valid choice; kUnimplemented for a dtype.
+// Errors: kInvalidArgument, with the value, what is allowed and the nearest valid choice.
 absl::Status ValidateGptOptions(const GptOptions& options);
 
 // The units of that model. Errors: as ValidateGptOptions; kInvalidArgument for a prefix in `frozen` that no parameter has.

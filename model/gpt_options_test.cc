@@ -81,6 +81,10 @@ TEST(GptOptionsTest, BadSizes_NameTheValueAndTheNearestChoice) {
   EXPECT_NE(message({.heads = 500, .width = 384}).find("nearest that does is heads = 384"), std::string::npos);
   EXPECT_NE(message({.layers = 0}).find("layers = 0"), std::string::npos);
   EXPECT_NE(message({.vocab = -3}).find("vocab = -3"), std::string::npos);
+  EXPECT_NE(message({.dtype = device::DType::kInt32}).find("dtype = int32"), std::string::npos);
+  EXPECT_NE(
+      message({.dtype = device::DType::kBfloat16, .gradient_dtype = device::DType::kFloat16}).find("gradient_dtype = fp16"),
+      std::string::npos);
   EXPECT_NE(message({.checkpoint_every = -1}).find("checkpoint_every = -1"), std::string::npos);
   EXPECT_NE(message({.checkpoints_on_host = true}).find("take checkpoint_every = 1"), std::string::npos);
   EXPECT_NE(message({.context = 1 << 20, .batch = 1 << 20}).find("take batch = 1024 or less"), std::string::npos);

@@ -4,11 +4,9 @@
 
 namespace zeroshard::model {
 
-using device::DType;
 using device::GemmSpec;
 
 absl::StatusOr<Linear> Linear::Plan(device::Device& device, const LinearSpec& spec) {
-  const auto sum_type = [&](bool added) { return added ? DType::kFloat32 : spec.dtype; };
   Linear linear;
   ZS_ASSIGN_OR_RETURN(linear.forward_, device.PlanGemm({.m = spec.rows,
                                                         .k = spec.in,
@@ -17,14 +15,16 @@ absl::StatusOr<Linear> Linear::Plan(device::Device& device, const LinearSpec& sp
                                                         .bias = spec.bias,
                                                         .accumulate = spec.add_to_output,
                                                         .input = spec.dtype,
-                                                        .output = sum_type(spec.add_to_output)}));
+                                                        .output = spec.output,
+                                                        .bias_dtype = spec.dtype}));
   ZS_ASSIGN_OR_RETURN(linear.input_gradient_, device.PlanGemm({.m = spec.rows,
                                                                .k = spec.out,
                                                                .n = spec.in,
                                                                .accumulate = spec.add_to_input_gradient,
                                                                .input = spec.dtype,
-                                                               .output = sum_type(spec.add_to_input_gradient)}));
-  GemmSpec weight{.m = spec.out, .k = spec.rows, .n = spec.in, .transpose_a = true, .input = spec.dtype};
+                                                               .output = spec.input_gradient}));
+  GemmSpec weight{
+      .m = spec.out, .k = spec.rows, .n = spec.in, .transpose_a = true, .input = spec.dtype, .output = spec.gradient};
   ZS_ASSIGN_OR_RETURN(linear.weight_gradient_, device.PlanGemm(weight));
   weight.accumulate = true;
   ZS_ASSIGN_OR_RETURN(linear.added_weight_gradient_, device.PlanGemm(weight));

@@ -1,4 +1,5 @@
 // One linear layer, y = x W^T + b with W stored as [out, in]: its products forward and backward, planned once for one number of rows.
+// All sums are taken in fp32.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(Linear fc, Linear::Plan(device, {.rows = 1024, .in = 384, .out = 1536}));
@@ -20,9 +21,12 @@ struct LinearSpec {
   int64_t in = 0;
   int64_t out = 0;
   bool bias = true;
-  bool add_to_output = false;                     // y += x W^T + b
-  bool add_to_input_gradient = false;             // d_x += d_y W
-  device::DType dtype = device::DType::kFloat32;  // of x, W, d_y, and of y and d_x unless they are added to
+  bool add_to_output = false;                              // y += x W^T + b
+  bool add_to_input_gradient = false;                      // d_x += d_y W
+  device::DType dtype = device::DType::kFloat32;           // of x, W, b and d_y
+  device::DType output = device::DType::kFloat32;          // of y
+  device::DType input_gradient = device::DType::kFloat32;  // of d_x
+  device::DType gradient = device::DType::kFloat32;        // of d_weight
 };
 
 class Linear {
@@ -34,7 +38,7 @@ class Linear {
   void Forward(device::Stream& stream, device::In x, device::In weight, device::In bias, device::InOut y) const;
   // d_x [rows, in] (+)= d_y W.
   void InputGradient(device::Stream& stream, device::In d_y, device::In weight, device::InOut d_x) const;
-  // d_weight [out, in] (+)= d_y^T x, fp32.
+  // d_weight [out, in] (+)= d_y^T x.
   void WeightGradient(device::Stream& stream, device::In d_y, device::In x, device::InOut d_weight,
                       device::WriteMode mode) const;
 

@@ -1,4 +1,5 @@
-// The floor of a micro-batch on one core: the processor time of its matrix products alone, each on data in memory, nothing else.
+// The floor of a micro-batch on one core: the processor time of its matrix products alone, each on data in memory, nothing else; operands
+// and results of options.dtype.
 //
 // Every linear layer and the head forward, and both gradients; attention over the whole square, without the saving of causality. A
 // model whose loss is computed in blocks that stay in the cache may come close to it, and past it in the head.

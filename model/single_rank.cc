@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "glog/logging.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/model/initialize.h"
 
@@ -34,9 +35,11 @@ absl::Status SingleRank::Allocate(device::Device& device) {
       if (parameter.tied_to.empty()) elements += Aligned(Elements(parameter));
     }
   }
-  const int64_t bytes = elements * device::SizeOf(DType::kFloat32);
-  ZS_ASSIGN_OR_RETURN(parameter_memory_, device.Allocate(bytes, device::Use::kParameters, "parameters"));
-  ZS_ASSIGN_OR_RETURN(gradient_memory_, device.Allocate(bytes, device::Use::kGradients, "gradients"));
+  const DType dtype = gpt_->options().dtype, gradient_dtype = gpt_->options().gradient_dtype;
+  const int64_t gradient_bytes = elements * device::SizeOf(gradient_dtype);
+  ZS_ASSIGN_OR_RETURN(parameter_memory_,
+                      device.Allocate(elements * device::SizeOf(dtype), device::Use::kParameters, "parameters"));
+  ZS_ASSIGN_OR_RETURN(gradient_memory_, device.Allocate(gradient_bytes, device::Use::kGradients, "gradients"));
   int64_t first = 0;
   for (const UnitSpec& unit : gpt_->units()) {
     auto& parameters = parameters_.emplace_back();
@@ -44,8 +47,8 @@ absl::Status SingleRank::Allocate(device::Device& device) {
     for (const ParameterSpec& parameter : unit.parameters) {
       const bool tied = !parameter.tied_to.empty();
       if (!tied) {
-        storage_[parameter.name] = {parameter_memory_.array(DType::kFloat32).Slice(first, Elements(parameter)),
-                                    gradient_memory_.array(DType::kFloat32).Slice(first, Elements(parameter))};
+        storage_[parameter.name] = {parameter_memory_.array(dtype).Slice(first, Elements(parameter)),
+                                    gradient_memory_.array(gradient_dtype).Slice(first, Elements(parameter))};
         stored_.push_back(parameter);
         first += Aligned(Elements(parameter));
       }
@@ -67,21 +70,34 @@ void SingleRank::InitializeParameters(uint64_t seed) {
     for (int64_t first = 0; first < Elements(parameter); first += kMost) {
       values.resize(std::min(kMost, Elements(parameter) - first));
       Initialize(parameter, gpt_->options().layers, seed, first, values);
-      const Array part = storage_.at(parameter.name).parameter.Slice(first, static_cast<int64_t>(values.size()));
-      stream_->device().CopyFromHost(*stream_, values.data(), part);
-      stream_->Synchronize();
+      WriteArray(values, storage_.at(parameter.name).parameter.Slice(first, static_cast<int64_t>(values.size())));
     }
   }
 }
 
 void SingleRank::Write(const std::string& name, std::span<const float> values) {
-  stream_->device().CopyFromHost(*stream_, values.data(), storage_.at(name).parameter);
+  WriteArray(values, storage_.at(name).parameter);
+}
+
+device::Buffer SingleRank::Floats(int64_t elements) {
+  absl::StatusOr<device::Buffer> buffer =
+      stream_->device().Allocate(elements * device::SizeOf(DType::kFloat32), device::Use::kData, "values on their way");
+  CHECK(buffer.ok()) << buffer.status();
+  return *std::move(buffer);
+}
+
+void SingleRank::WriteArray(std::span<const float> values, const Array& to) {
+  const device::Buffer floats = Floats(to.elements());
+  stream_->device().CopyFromHost(*stream_, values.data(), floats.array(DType::kFloat32));
+  stream_->device().elementwise().Convert(*stream_, floats.array(DType::kFloat32), to);
   stream_->Synchronize();
 }
 
 std::vector<float> SingleRank::Read(const Array& array) {
   std::vector<float> values(array.elements());
-  stream_->device().CopyToHost(*stream_, array, values.data());
+  const device::Buffer floats = Floats(array.elements());
+  stream_->device().elementwise().Convert(*stream_, array, floats.array(DType::kFloat32));
+  stream_->device().CopyToHost(*stream_, floats.array(DType::kFloat32), values.data());
   stream_->Synchronize();
   return values;
 }

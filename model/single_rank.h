@@ -34,7 +34,7 @@ class SingleRank {
   std::span<const GradientTarget> targets(int unit) const { return targets_[unit]; }
 
   void InitializeParameters(uint64_t seed);
-  // By name, [shape]; a tied parameter goes by the name of what it is tied to.
+  // By name, [shape], rounded to what is stored; a tied parameter goes by the name of what it is tied to.
   void Write(const std::string& name, std::span<const float> values);
   std::vector<float> ReadParameter(const std::string& name);
   std::vector<float> ReadGradient(const std::string& name);
@@ -52,6 +52,9 @@ class SingleRank {
     device::Array gradient;
   };
   absl::Status Allocate(device::Device& device);
+  // fp32 memory through which values go that are stored in another type.
+  device::Buffer Floats(int64_t elements);
+  void WriteArray(std::span<const float> values, const device::Array& to);
   std::vector<float> Read(const device::Array& array);
 
   std::unique_ptr<device::Stream> stream_;

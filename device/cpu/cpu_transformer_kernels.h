@@ -28,7 +28,7 @@ class CpuTransformerKernels final : public TransformerKernels {
   void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
                         Out block_maximum) override;
   void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,
-                    InOut exponentials) override;
+                    InOut exponentials, In loss_scale) override;
   void LossSum(Stream& stream, const LossRows& rows, Out loss) override;
 
  private:
