@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/late/late_device.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/testing/expect_reference.h"
@@ -134,7 +135,8 @@ TEST_P(EngineOffload, HoldsTheFormulasBytesInBothMemories) {
         expect(device, PredictMemory((*engine)->layout(), options, communicator.rank()), before);
         expect(host, PredictHostMemory((*engine)->layout(), options, communicator.rank()), 0);
         engine->reset();
-        for (const Use use : {Use::kMasterWeights, Use::kMoments, Use::kCommunication}) EXPECT_EQ(host.now(use), 0);
+        for (const Use use : {Use::kGradients, Use::kMasterWeights, Use::kMoments, Use::kCommunication})
+          EXPECT_EQ(host.now(use), 0);
       });
     });
   }
@@ -178,20 +180,26 @@ TEST(EngineOffloadMemory, IsTheFormulasTable) {
   options.offload_optimizer.target = OffloadTarget::kHost;
   options.sub_group_size = 5000;
   const int64_t own = 12800;
-  const int64_t scalars = sizeof(device::StepScalars);
+  const int64_t scratch = sizeof(device::StepScalars) + 8 * device::kExactSumWords;
   EXPECT_EQ(PredictMemory(*layout, options, 0).moments, 0);
   EXPECT_EQ(PredictMemory(*layout, options, 0).master_weights, 0);
+  EXPECT_EQ(PredictMemory(*layout, options, 0).gradients, 0);
+  EXPECT_EQ(PredictHostMemory(*layout, options, 0).gradients, 2 * own);
   EXPECT_EQ(PredictHostMemory(*layout, options, 0).moments, 8 * own);
   EXPECT_EQ(PredictHostMemory(*layout, options, 0).master_weights, 4 * own);
-  EXPECT_EQ(PredictHostMemory(*layout, options, 0).communication, 2 * 5056 * (2 + 2) + scalars);
+  EXPECT_EQ(PredictHostMemory(*layout, options, 0).communication, 2 * 5056 * 2 + 8 * own + scratch);
   EXPECT_EQ(PredictFileBytes(*layout, options, 0), 0);
   options.offload_optimizer.target = OffloadTarget::kFile;
   EXPECT_EQ(PredictHostMemory(*layout, options, 0).moments, 0);
-  EXPECT_EQ(PredictHostMemory(*layout, options, 0).communication, 3 * 6144 * (2 + 2 + 12) + scalars);
+  EXPECT_EQ(PredictHostMemory(*layout, options, 0).communication, 3 * 6144 * (2 + 12) + 8 * own + scratch);
   EXPECT_EQ(PredictFileBytes(*layout, options, 0), 3 * 6144 * 12);
   options.offload_ratio = 0.25;
   EXPECT_EQ(PredictMemory(*layout, options, 0).moments, 8 * own * 3 / 4);
   EXPECT_EQ(PredictFileBytes(*layout, options, 0), 4096 * 12);
+  options.stage = 1;
+  EXPECT_EQ(PredictMemory(*layout, options, 0).gradients, 2 * 2 * own);
+  EXPECT_EQ(PredictHostMemory(*layout, options, 0).gradients, 0);
+  EXPECT_EQ(PredictHostMemory(*layout, options, 0).communication, 1 * 4096 * (2 + 2 + 12) + scratch);
   options.dtype = DType::kFloat32;
   EXPECT_EQ(PredictFileBytes(*layout, options, 0), 4096 * 8) << "fp32 parameters are their own masters";
 }

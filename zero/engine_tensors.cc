@@ -92,7 +92,7 @@ absl::Status Engine::ReadGradient(std::string_view name, std::span<float> values
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/true));
   if (p.gradients->Started()) ZS_RETURN_IF_ERROR(p.gradients->Finish());
   const auto source = [&](int section, Range part, Array to) {
-    p.compute->device().elementwise().Convert(*p.compute, p.gradients->Held(section).Slice(part.first, part.count), to);
+    p.gradients->ReadHeld(section, part, to);
     return absl::OkStatus();
   };
   return p.tensors->Read(parameter, source, GradientScale(p.options, p.layout.world_size()), values);
@@ -106,7 +106,11 @@ absl::Status Engine::WriteGradient(std::string_view name, std::span<const float>
   if (section < 0) return absl::OkStatus();
   const Range held = HoldingOf(p.layout, p.options.stage, p.communicator->rank(), section).range;
   const auto sink = [&](Range piece, Array from) {
-    p.StoreInto(p.gradients->Held(section), held, piece, from);
+    const Range kept = Intersect(piece, held);
+    if (kept.count > 0) {
+      p.gradients->WriteHeld(section, {kept.first - held.first, kept.count},
+                             from.Slice(kept.first - piece.first, kept.count));
+    }
     return absl::OkStatus();
   };
   return p.tensors->Write(parameter, sink, 1 / GradientScale(p.options, p.layout.world_size()), values);

@@ -10,11 +10,14 @@ Flight::Flight(BucketReduction& reduction, const Layout& layout, device::Stream&
   taken_list_.reserve(sections);
   pieces_.reserve(sections);
   for (int i = 0; i < sections; ++i) ready_.push_back(compute.device().MakeEvent());
+  reduced_ = compute.device().MakeEvent();
+  landed_ = compute.device().MakeEvent();
 }
 
 device::Array Flight::Place(int section) {
   const int64_t elements = layout_->sections()[section].elements;
   const device::Array place = memory_.Slice(used_, elements);
+  if (used_ == 0) compute_->Wait(*landed_);
   used_ += elements;
   ++placed_;
   return place;
@@ -59,12 +62,13 @@ void Flight::Send(int64_t positions) {
 // What is added to the shard is reduced in place first, and what the shard keeps in another dtype: so it is rounded once, to what
 // travels, by every route.
 bool Flight::LandsByItself(const Departure& d) const {
-  return reduction_->HasOutput() && !d.accumulate && d.shard.dtype() == d.gradient.dtype();
+  return reduction_->HasOutput() && !d.accumulate && d.host_first < 0 && d.shard.dtype() == d.gradient.dtype();
 }
 
 void Flight::Land() {
   if (!taken_list_.empty()) last_.WaitOn(*compute_);
   for (const Pending& pending : taken_list_) LandOne(pending.departure);
+  if (options_.host != nullptr) LandInHost();
   taken_list_.clear();
   first_pending_ = 0;
   pending_positions_ = 0;
@@ -76,13 +80,37 @@ void Flight::Land() {
 void Flight::LandOne(const Departure& d) {
   if (d.shard.empty()) return;
   const Range owned = layout_->sections()[d.section].Owned(reduction_->rank());
-  const device::Array part = d.gradient.Slice(owned.first, owned.count);
+  const device::Array part = d.gradient.Slice(owned.first, d.shard.elements());
   device::Elementwise& elementwise = compute_->device().elementwise();
   if (d.accumulate) {
     elementwise.Accumulate(*compute_, part, d.shard);
   } else if (!LandsByItself(d)) {
     elementwise.Convert(*compute_, part, d.shard);
   }
+}
+
+// The last one's end is the end of all: they land in order.
+void Flight::LandInHost() {
+  HostGradients::Landing last;
+  const auto land = [&] {
+    if (last.ready != nullptr) options_.host->Land(last);
+  };
+  for (const Pending& pending : taken_list_) {
+    const Departure& d = pending.departure;
+    if (d.host_first < 0) continue;
+    if (last.ready == nullptr) compute_->Record(*reduced_);
+    land();
+    const Range owned = layout_->sections()[d.section].Owned(reduction_->rank());
+    const int64_t resident = d.shard.elements();
+    last = {.part = d.gradient.Slice(owned.first + resident, owned.count - resident),
+            .first = d.host_first,
+            .accumulate = d.accumulate,
+            .ready = reduced_.get()};
+  }
+  if (last.ready == nullptr) return;
+  last.landed = landed_.get();
+  landed_->Expect();
+  land();
 }
 
 }  // namespace zeroshard::zero

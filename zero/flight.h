@@ -23,6 +23,7 @@
 #include "zeroshard/device/array.h"
 #include "zeroshard/device/device.h"
 #include "zeroshard/zero/bucket_reduction.h"
+#include "zeroshard/zero/offload/host_gradients.h"
 
 namespace zeroshard::zero {
 
@@ -32,11 +33,15 @@ struct Departure {
   device::Array gradient;   // whole, as this rank's backward left it
   device::Array shard;      // where this rank's part of the sum lands, in any float dtype; empty: it stays in place
   bool accumulate = false;  // added to what is in the shard
+  // Under offload `shard` is the first elements of the rank's part, perhaps none, and the others land in host memory, from this
+  // element of the state on; -1: there are no others.
+  int64_t host_first = -1;
 };
 
 struct FlightOptions {
-  bool hold = false;          // buckets leave in Flush only
-  bool wait_at_once = false;  // compute waits for each bucket where it is issued
+  bool hold = false;              // buckets leave in Flush only
+  bool wait_at_once = false;      // compute waits for each bucket where it is issued
+  HostGradients* host = nullptr;  // outlives the flight
 };
 
 class Flight {
@@ -65,6 +70,7 @@ class Flight {
   };
   void Send(int64_t positions);
   void LandOne(const Departure& departure);
+  void LandInHost();
   // Whether the reduction leaves the sum in the shard.
   bool LandsByItself(const Departure& departure) const;
 
@@ -82,6 +88,8 @@ class Flight {
   std::vector<Piece> pieces_;                          // of the bucket that is being made
   std::vector<std::unique_ptr<device::Event>> ready_;  // of each Take: compute has filled the gradient
   comm::Work last_;
+  std::unique_ptr<device::Event> reduced_;  // what lands in host memory may be read
+  std::unique_ptr<device::Event> landed_;   // it was read
 };
 
 }  // namespace zeroshard::zero

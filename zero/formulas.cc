@@ -7,6 +7,7 @@
 #include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/step_scalars.h"
 #include "zeroshard/zero/bucket_reduction.h"
+#include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/offload/offload_plan.h"
 #include "zeroshard/zero/precision.h"
 #include "zeroshard/zero/tensor_access.h"
@@ -86,13 +87,12 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
 
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank) {
   const int64_t trainable = layout.trainable_elements();
-  const int64_t own = layout.OwnedTrainable(rank);
-  const int64_t updated = OffloadPlanOf(layout, options, rank).first;
+  const int64_t updated = OffloadPlanOf(layout, options, rank).first;  // in device memory
   const Precision precision = PrecisionOf(options, layout.world_size());
   MemoryBytes bytes;
   bytes.parameters =
       (ShardsParameters(options.stage) ? layout.OwnedTotal(rank) : layout.total_elements()) * SizeOf(precision.parameters);
-  bytes.gradients = (ShardsGradients(options.stage) ? own : trainable) * SizeOf(precision.gradients);
+  bytes.gradients = (ShardsGradients(options.stage) ? updated : trainable) * SizeOf(precision.gradients);
   bytes.master_weights = precision.has_masters() ? updated * kFp32Bytes : 0;
   bytes.moments = updated * optim::StateBytesPerElement(options.optimizer);
   bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout);
@@ -104,14 +104,22 @@ MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options
   MemoryBytes bytes;
   if (plan.groups == 0) return bytes;
   const Precision precision = PrecisionOf(options, layout.world_size());
-  int64_t buffered = SizeOf(precision.gradients) + SizeOf(precision.parameters);  // of an element
+  int64_t buffered = SizeOf(precision.parameters);  // of an element
   if (options.offload_optimizer.target == OffloadTarget::kFile) {
     buffered += plan.states * kFp32Bytes;
   } else {
     bytes.master_weights = precision.has_masters() ? plan.offloaded() * kFp32Bytes : 0;
     bytes.moments = plan.offloaded() * optim::StateBytesPerElement(options.optimizer);
   }
-  bytes.communication = plan.buffers * plan.group_elements * buffered + static_cast<int64_t>(sizeof(device::StepScalars));
+  if (plan.offloads_gradients) {
+    bytes.gradients = plan.offloaded() * SizeOf(precision.gradients);
+    bytes.communication = LandingBytes(plan);
+  } else {
+    buffered += SizeOf(precision.gradients);
+  }
+  const int64_t norm = device::kExactSumWords * SizeOf(device::DType::kInt64);
+  bytes.communication +=
+      plan.buffers * plan.group_elements * buffered + norm + static_cast<int64_t>(sizeof(device::StepScalars));
   return bytes;
 }
 

@@ -15,11 +15,13 @@
 // parameters alone. Partition::kTensor sends
 // Ψ - Ψr for a reduction and (N - 1) Ψr for a broadcast. reduce_scatter off: 2Ψf for a reduction.
 //
-// Offload: of the optimizer's elements E (Ψr; a share of them with offload_ratio) device memory holds neither masters nor moments.
-//   target    host memory                            file      buffers in host memory, for min(B, groups) sub-groups of G elements
-//   cpu       (w + m) E                              -         (g + p) G each, B = 2
-//   nvme      -                                      (w + m) E (g + p + w + m) G each, B = 3
-// G: sub_group_size or E, whichever is smaller, rounded up to 64 (cpu) or 2048 (nvme); a file holds whole sub-groups.
+// Offload: of the optimizer's elements E (Ψr; a share of them with offload_ratio) device memory holds neither masters nor moments,
+// nor, in stages 2 and 3, reduced gradients.
+//   target    host memory            file         buffers in host memory, for min(B, groups) sub-groups of G elements
+//   cpu       (g + w + m) E          -            p G each, B = 2
+//   nvme      g E                    (w + m) E    (p + w + m) G each, B = 3
+// In stage 1 gradients stay in device memory and pass through the buffers: g G more each, in place of g E. G: sub_group_size or E,
+// whichever is smaller, rounded up to 64 (cpu) or 2048 (nvme); a file holds whole sub-groups.
 //
 // Example:
 //   MemoryBytes m = PredictMemory(layout, options, /*rank=*/0);

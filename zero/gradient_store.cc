@@ -110,10 +110,12 @@ void GradientStore::Depart(int section) {
   signature_ = (signature_ * 31 + static_cast<uint32_t>(section) + 1) & 0x7fffffff;
   SectionState& s = sections_[section];
   const bool lands = ShardsGradients(options_->stage);
+  const Range in_host = InHost(section, {0, layout_->sections()[section].Owned(communicator_->rank()).count});
   s.flight->Take({.section = section,
                   .gradient = s.gradient,
                   .shard = lands ? Held(section) : device::Array(),
-                  .accumulate = lands && s.landed});
+                  .accumulate = lands && s.landed,
+                  .host_first = in_host.count > 0 ? in_host.first : -1});
   s.landed = true;
   if (lands && layout_->sections()[section].alone()) s.flight->Flush();
 }
@@ -142,7 +144,10 @@ absl::Status GradientStore::Finish() {
   for (const auto& flight : flights_) flight->Land();
   for (size_t i = 0; i < sections_.size(); ++i) {
     const device::Array held = Held(static_cast<int>(i));
-    if (sections_[i].ready == 0 && !held.empty()) compute_->device().elementwise().Fill(*compute_, held, 0);
+    if (sections_[i].ready > 0) continue;
+    if (!held.empty()) compute_->device().elementwise().Fill(*compute_, held, 0);
+    const Range in_host = InHost(static_cast<int>(i), {0, layout_->sections()[i].Owned(communicator_->rank()).count});
+    if (in_host.count > 0) host_->Zero(in_host);
   }
   finished_ = true;
   return communicator_->status();
@@ -151,8 +156,35 @@ absl::Status GradientStore::Finish() {
 device::Array GradientStore::Held(int section) const {
   const device::Array all = resident_.array(precision_.gradients);
   const Holding holding = HoldingOf(*layout_, options_->stage, communicator_->rank(), section);
-  if (ShardsGradients(options_->stage)) return all.Slice(holding.state_first, holding.range.count);
+  if (ShardsGradients(options_->stage)) {
+    const Range resident = Intersect({holding.state_first, holding.range.count}, {0, all.elements()});
+    return all.Slice(resident.first, resident.count);
+  }
   return all.Slice(layout_->sections()[section].full_first + holding.range.first, holding.range.count);
+}
+
+Range GradientStore::InHost(int section, Range part) const {
+  if (host_ == nullptr) return {};
+  const int64_t first = HoldingOf(*layout_, options_->stage, communicator_->rank(), section).state_first + part.first;
+  return Intersect({first, part.count}, host_->elements());
+}
+
+void GradientStore::ReadHeld(int section, Range part, const device::Array& to) const {
+  const Range in_host = InHost(section, part);
+  const int64_t resident = part.count - in_host.count;
+  if (resident > 0) {
+    compute_->device().elementwise().Convert(*compute_, Held(section).Slice(part.first, resident), to.Slice(0, resident));
+  }
+  if (in_host.count > 0) host_->Read(*compute_, in_host, to.Slice(resident, in_host.count));
+}
+
+void GradientStore::WriteHeld(int section, Range part, const device::Array& from) {
+  const Range in_host = InHost(section, part);
+  const int64_t resident = part.count - in_host.count;
+  if (resident > 0) {
+    compute_->device().elementwise().Convert(*compute_, from.Slice(0, resident), Held(section).Slice(part.first, resident));
+  }
+  if (in_host.count > 0) host_->Write(*compute_, in_host, from.Slice(resident, in_host.count));
 }
 
 void GradientStore::BeginStep() {

@@ -34,6 +34,7 @@
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/flight.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/precision.h"
 
 namespace zeroshard::zero {
@@ -55,8 +56,14 @@ class GradientStore {
   // Reduces what is left; then compute is ordered after every reduction, and Held is the sum over ranks and micro-batches.
   // Idempotent. Errors: kFailedPrecondition while a unit is open; the communicator's.
   absl::Status Finish();
-  // What this rank holds of a section's reduced gradient: see HoldingOf.
+  // What this rank holds of a section's reduced gradient (see HoldingOf) in device memory: under offload, in stages 2 and 3, the first
+  // elements of it, perhaps none; the others are in host().
   device::Array Held(int section) const;
+  // Null where all gradients are in device memory.
+  HostGradients* host() const { return host_.get(); }
+  // to = part of what this rank holds of a section's reduced gradient, as fp32, and back. Queued on compute; wait under offload.
+  void ReadHeld(int section, Range part, const device::Array& to) const;
+  void WriteHeld(int section, Range part, const device::Array& from);
   // Forgets all contributions. Without Finish before it, what was under way is waited for and dropped.
   void BeginStep();
 
@@ -94,6 +101,8 @@ class GradientStore {
   void FillTargets(int unit);
   void FillZeros(int unit);
   void Depart(int section);
+  // What of `part` of a section's gradient, as this rank holds it, is in host memory: as elements of the state.
+  Range InHost(int section, Range part) const;
 
   comm::Communicator* communicator_;
   const Layout* layout_;
@@ -108,8 +117,9 @@ class GradientStore {
   int current_ = 0;  // of them
   bool finished_ = false;
   uint32_t signature_ = 0;
-  device::Buffer resident_;   // stages 0, 1: whole gradients; 2, 3: this rank's part
+  device::Buffer resident_;   // stages 0, 1: whole gradients; 2, 3: this rank's part, or what of it is not offloaded
   device::Buffer in_flight_;  // stages 2, 3
+  std::unique_ptr<HostGradients> host_;
 };
 
 }  // namespace zeroshard::zero

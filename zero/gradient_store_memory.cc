@@ -7,6 +7,7 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/gradient_store.h"
 #include "zeroshard/zero/holding.h"
+#include "zeroshard/zero/offload/offload_plan.h"
 
 namespace zeroshard::zero {
 
@@ -38,16 +39,22 @@ GradientStore::GradientStore(comm::Communicator& communicator, const Layout& lay
 
 absl::Status GradientStore::Allocate() {
   const int rank = communicator_->rank();
-  const int64_t elements = ShardsGradients(options_->stage) ? layout_->OwnedTrainable(rank) : layout_->trainable_elements();
-  ZS_ASSIGN_OR_RETURN(resident_,
-                      communicator_->Allocate(elements * SizeOf(precision_.gradients), device::Use::kGradients, "gradients"));
+  const OffloadPlan plan = OffloadPlanOf(*layout_, *options_, rank);
+  const int64_t elements = ShardsGradients(options_->stage) ? plan.first : layout_->trainable_elements();
+  ZS_ASSIGN_OR_RETURN(
+      resident_, communicator_->Allocate(elements * SizeOf(precision_.gradients), device::Use::kGradients, "gradients"));
+  if (plan.offloads_gradients) {
+    ZS_ASSIGN_OR_RETURN(host_, HostGradients::Create(communicator_->device(), plan, precision_.gradients));
+  }
   if (ShardsGradients(options_->stage)) return MakeFlights();
   MakeResidentFlight();
   return absl::OkStatus();
 }
 
 void GradientStore::AddFlight(Array memory, int sections) {
-  FlightOptions options{.hold = !ShardsGradients(options_->stage) && !options_->overlap, .wait_at_once = !options_->overlap};
+  FlightOptions options{.hold = !ShardsGradients(options_->stage) && !options_->overlap,
+                        .wait_at_once = !options_->overlap,
+                        .host = host_.get()};
   flights_.push_back(std::make_unique<Flight>(reduction_, *layout_, *compute_, memory, sections, options));
 }
 

@@ -23,6 +23,8 @@ namespace zeroshard::zero {
 
 class HostThread {
  public:
+  // Posted and not yet run.
+  static constexpr int kMostJobs = 64;
   using Job = void (*)(void* self, int64_t argument);
 
   // `owner`: for whose account it works (device/our_thread.h). Errors: kResourceExhausted where there is no thread to be had.
@@ -34,11 +36,10 @@ class HostThread {
 
   // Returns at once, or when one of kMostJobs has begun. `self` lives until the job has run.
   void Post(Job run, void* self, int64_t argument);
-  // Returns when all that was posted has run.
+  // Returns when all that was posted has run. From any thread but its own.
   void Drain();
 
  private:
-  static constexpr int kMostJobs = 64;
   struct Posted {
     Job run = nullptr;
     void* self = nullptr;

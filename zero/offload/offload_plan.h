@@ -32,6 +32,9 @@ struct OffloadPlan {
   // Sub-groups that are in buffers at once. In host memory two: while one is updated, the next one's gradients come and the last one's
   // parameters go. In a file three: one is read, one is updated, one is written.
   int64_t buffers = 0;
+  // Stages 2 and 3: the reduced gradients of what is offloaded are in host memory too. In stage 1 they are a part of the gradients
+  // that the rank has in device memory anyway, and come down with the update.
+  bool offloads_gradients = false;
   int states = 0;  // fp32 arrays that are kept for each element: masters of two-byte parameters, moments
 
   int64_t offloaded() const { return elements - first; }
@@ -53,6 +56,7 @@ inline OffloadPlan OffloadPlanOf(const Layout& layout, const EngineOptions& opti
   const double resident = static_cast<double>(plan.elements) * (1 - options.offload_ratio);
   plan.first = static_cast<int64_t>(resident) / kAlignmentElements * kAlignmentElements;
   if (plan.offloaded() == 0) return plan;
+  plan.offloads_gradients = ShardsGradients(options.stage);
   const bool in_file = options.offload_optimizer.target == OffloadTarget::kFile;
   plan.group_elements =
       RoundUp(std::min(options.sub_group_size, plan.offloaded()), in_file ? kFileGroupElements : kAlignmentElements);

@@ -13,11 +13,33 @@ using device::Array;
 using device::DType;
 
 absl::Status OffloadedUpdate::AddSquares(const GradientStore& gradients, device::InOut sum) {
-  for (const Part& part : parts_) {
+  gradients_ = &gradients;
+  sum_ = sum.array;
+  for (const Part& part : plan_.offloads_gradients ? resident_parts_ : parts_) {
     const Array gradient = gradients.Held(part.section).Slice(part.held.first, part.held.count);
     device_->step().AddPowers(*compute_, gradient, 2, sum);
   }
+  if (!plan_.offloads_gradients) return absl::OkStatus();
+  compute_->Record(*begun_);
+  done_->Expect();
+  thread_->Post([](void* self, int64_t) { static_cast<OffloadedUpdate*>(self)->AddHostSquares(); }, this, 0);
+  compute_->Wait(*done_);
   return absl::OkStatus();
+}
+
+// The words of what the device has added come down, and go up with the host's.
+void OffloadedUpdate::AddHostSquares() {
+  gradients_->host()->Drain();
+  void* words = host_->HostAddress(host_sum_);
+  down_->Wait(*begun_);
+  device_->CopyToHost(*down_, sum_, words);
+  down_->Synchronize();
+  for (const Part& part : offloaded_parts_) {
+    const Array gradient = gradients_->host()->Of({part.state_first, part.held.count});
+    host_->step().AddPowers(*cores_, gradient, 2, host_sum_);
+  }
+  device_->CopyFromHost(*up_, words, sum_);
+  up_->Record(*done_);
 }
 
 absl::Status OffloadedUpdate::Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
@@ -83,7 +105,7 @@ absl::Status OffloadedUpdate::Bring(int64_t group) {
       device_->CopyToHost(*down_, held.Slice(part.held.first, part.held.count),
                           host_->HostAddress(to.Slice(part.state_first - range.first, part.held.count)));
     };
-    down(gradients_->Held(part.section), slot.gradients);
+    if (!plan_.offloads_gradients) down(gradients_->Held(part.section), slot.gradients);
     if (!precision_.has_masters()) down(parameters_->Held(part.section), slot.parameters);
   }
   down_->Record(*slot.down);
@@ -97,11 +119,12 @@ absl::Status OffloadedUpdate::Update(int64_t group) {
   slot.down->Synchronize();
   ZS_RETURN_IF_ERROR(tier_->Await(group));
   const Array parameters = slot.parameters.Slice(0, range.count);
-  optim::Update update{.first = range.first,
-                       .weights = masters ? tier_->Of(0, group) : parameters,
-                       .gradients = slot.gradients.Slice(0, range.count),
-                       .scalars = host_scalars_,
-                       .write_back = masters ? parameters : Array()};
+  optim::Update update{
+      .first = range.first,
+      .weights = masters ? tier_->Of(0, group) : parameters,
+      .gradients = plan_.offloads_gradients ? gradients_->host()->Of(range) : slot.gradients.Slice(0, range.count),
+      .scalars = host_scalars_,
+      .write_back = masters ? parameters : Array()};
   const int first = masters ? 1 : 0;
   for (int state = first; state < plan_.states; ++state) update.state[state - first] = tier_->Of(state, group);
   ZS_RETURN_IF_ERROR(offloaded_->Apply(*cores_, update));

@@ -3,8 +3,8 @@
 // ZeRO-Offload: Ren et al., "ZeRO-Offload: Democratizing Billion-Scale Model Training"; ZeRO-Infinity: Rajbhandari et al.,
 // "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale Deep Learning".
 //
-// Sub-group by sub-group (offload_plan.h), on a thread of its own: its gradients come down (fp32 parameters too: they are their own
-// masters), its state is fetched, the optimizer runs, the new parameters go up, the state is stored. While one is updated, the next one
+// Sub-group by sub-group (offload_plan.h), on a thread of its own: its gradients come down, where they are not in host memory yet
+// (host_gradients.h), and fp32 parameters, which are their own masters; its state is fetched, the optimizer runs, the new parameters go up, the state is stored. While one is updated, the next one
 // comes and the last one goes:
 //
 //   copy down   | g0 | g1 | g2 |    |
@@ -74,6 +74,7 @@ class OffloadedUpdate final : public UpdatePass {
 
   absl::Status ApplyResident(const GradientStore& gradients, ParameterStore& parameters, device::In scalars);
   // On the thread.
+  void AddHostSquares();
   void Run();
   absl::Status RunGroups();
   absl::Status Bring(int64_t group);
@@ -101,8 +102,9 @@ class OffloadedUpdate final : public UpdatePass {
   std::unique_ptr<optim::Optimizer> resident_;
   std::unique_ptr<optim::Optimizer> offloaded_;
   std::unique_ptr<StateTier> tier_;
-  device::Buffer staging_;  // host memory: of all slots, then one StepScalars
+  device::Buffer staging_;  // host memory: of all slots, then one StepScalars, then the words of the norm
   device::Array host_scalars_;
+  device::Array host_sum_;
   std::vector<Slot> slots_;
   std::unique_ptr<device::Event> begun_;  // gradients and scalars are there, parameters may be written
   std::unique_ptr<device::Event> done_;   // all parameters have come up
@@ -113,6 +115,7 @@ class OffloadedUpdate final : public UpdatePass {
   const GradientStore* gradients_ = nullptr;
   ParameterStore* parameters_ = nullptr;
   device::Array scalars_;
+  device::Array sum_;
   device::FirstError error_;
   std::unique_ptr<HostThread> thread_;
 };

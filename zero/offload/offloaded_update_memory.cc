@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/device/step_scalars.h"
@@ -103,11 +104,13 @@ absl::Status OffloadedUpdate::AllocateOffloaded() {
 }
 
 absl::Status OffloadedUpdate::MakeSlots() {
-  const int64_t gradients = plan_.group_elements * SizeOf(precision_.gradients);
+  const int64_t gradients = plan_.offloads_gradients ? 0 : plan_.group_elements * SizeOf(precision_.gradients);
   const int64_t parameters = plan_.group_elements * SizeOf(precision_.parameters);
   const int64_t slots = plan_.buffers * (gradients + parameters);
   const int64_t scalars = sizeof(device::StepScalars);
-  ZS_ASSIGN_OR_RETURN(staging_, host_->Allocate(slots + scalars, Use::kCommunication, "sub-groups of offloaded updates"));
+  const int64_t sum = device::kExactSumWords * SizeOf(DType::kInt64);
+  ZS_ASSIGN_OR_RETURN(staging_,
+                      host_->Allocate(slots + scalars + sum, Use::kCommunication, "sub-groups of offloaded updates"));
   const Array all = staging_.array(DType::kUint8);
   for (int64_t i = 0; i < plan_.buffers; ++i) {
     const int64_t first = i * (gradients + parameters);
@@ -117,6 +120,7 @@ absl::Status OffloadedUpdate::MakeSlots() {
                       .up = device_->MakeEvent()});
   }
   host_scalars_ = all.Slice(slots, scalars);
+  host_sum_ = all.Slice(slots + scalars, sum).As(DType::kInt64);
   return absl::OkStatus();
 }
 
