@@ -86,7 +86,7 @@ class TransformerKernels {
   virtual void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
                                 Out block_maximum) = 0;
   // The loss, backward, after all columns: exponentials become scale (softmax - one at the target), in the same dtype. Where
-  // `loss_scale` (fp64 [1]) is not empty, it is a further factor.
+  // `loss_scale` (fp32 [1]) is not empty, it is a further factor.
   virtual void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,
                             InOut exponentials, In loss_scale = {}) = 0;
   // loss [1] fp64 = the sum over rows of log(sum) + maximum - target_logit, first row to last.

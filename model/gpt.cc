@@ -26,9 +26,9 @@ std::string Name(UnitPass at) {
 }
 
 absl::Status CheckLossScale(const Array& scale) {
-  if (scale.empty() || (scale.elements() == 1 && scale.dtype() == device::DType::kFloat64)) return absl::OkStatus();
+  if (scale.empty() || (scale.elements() == 1 && scale.dtype() == device::DType::kFloat32)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a loss scale is fp64 [1], not ", scale.elements(), " of ", std::string(device::Name(scale.dtype()))));
+      absl::StrCat("a loss scale is fp32 [1], not ", scale.elements(), " of ", std::string(device::Name(scale.dtype()))));
 }
 
 }  // namespace

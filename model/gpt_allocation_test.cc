@@ -33,7 +33,7 @@ using device::DType;
 
 TEST(GptAllocationTest, AMicroBatch_AllocatesNothing) {
   for (const auto& [threads, dtype, every] : {std::tuple(1, DType::kFloat32, 0), std::tuple(2, DType::kFloat32, 1),
-                                              std::tuple(1, DType::kFloat32, 1), std::tuple(2, DType::kFloat32, 0)}) {
+                                              std::tuple(1, DType::kBfloat16, 1), std::tuple(2, DType::kFloat16, 0)}) {
     const auto device = device::MakeCpuDevice({.threads = threads});
     const GptOptions options{.layers = 2,
                              .heads = 2,

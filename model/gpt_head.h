@@ -25,7 +25,7 @@ namespace zeroshard::model {
 // What the loss is multiplied by before its gradient is taken.
 struct LossScaling {
   float factor = 1;
-  device::Array on_device = {};  // fp64 [1], a further factor; empty: 1
+  device::Array on_device = {};  // fp32 [1], a further factor; empty: 1
 };
 
 class GptHead {

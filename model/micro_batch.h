@@ -27,7 +27,7 @@ struct MicroBatch {
   std::span<const int32_t> targets;  // [rows, context], each in [0, vocab) or kNoTarget; empty for Purpose::kSample
   int64_t rows = 0;                  // 0 ... GptOptions::batch
   double gradient_scale = 1;         // backward computes the gradient of gradient_scale times the sum of the tokens' losses
-  device::Array loss_scale = {};     // fp64 [1], a further factor that the device knows (fp16's scale); empty: 1
+  device::Array loss_scale = {};     // fp32 [1], a further factor that the device knows (fp16's scale); empty: 1
   Purpose purpose = Purpose::kTrain;
 };
 

@@ -178,19 +178,19 @@ void CpuTransformerKernels::LossGradient(Stream& stream, VocabularyColumns colum
   const int64_t count = RowsOf(exponentials.array, columns.count, "loss backward");
   CHECK_EQ(rows.targets.elements(), count) << "loss backward: rows";
   CHECK_LE(loss_scale.array.elements(), 1) << "loss backward: loss scale";
-  if (!loss_scale.array.empty()) CheckDType(loss_scale.array, DType::kFloat64, "loss backward: loss scale");
+  if (!loss_scale.array.empty()) CheckDType(loss_scale.array, DType::kFloat32, "loss backward: loss scale");
   const DType dtype = exponentials.array.dtype();
-  const auto run = [columns, count, scale, dtype, threads = threads_](
-                       Bytes e, Tokens targets, ConstFloats maximum, std::span<const double> sum, ConstFloats target_logit,
-                       ConstFloats at_block, std::span<const double> further) {
-    const float factor = further.empty() ? scale : static_cast<float>(scale * further[0]);
+  const auto run = [columns, count, scale, dtype, threads = threads_](Bytes e, Tokens targets, ConstFloats maximum,
+                                                                      std::span<const double> sum, ConstFloats target_logit,
+                                                                      ConstFloats at_block, ConstFloats further) {
+    const float factor = further.empty() ? scale : scale * further[0];
     const LossBlockGradient block{columns.first,       columns.count,   targets.data(), maximum.data(), sum.data(),
                                   target_logit.data(), at_block.data(), factor,         dtype,          e.data()};
     ParallelFor(threads, count, kRowsPerStretch, [&](int64_t first, int64_t last) { GradientRows(block, first, last); });
   };
   HostLaunch(stream, "loss backward", run, Update<byte>(exponentials), Read<int32_t>(rows.targets),
              Read<float>(rows.maximum), Read<double>(rows.sum), Read<float>(rows.target_logit), Read<float>(block_maximum),
-             Read<double>(loss_scale));
+             Read<float>(loss_scale));
 }
 
 void CpuTransformerKernels::LossSum(Stream& stream, const LossRows& rows, Out loss) {
