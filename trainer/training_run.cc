@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/zero/precision.h"
 
 namespace zeroshard::trainer {
 namespace {
@@ -56,6 +57,9 @@ absl::Status TrainingRun::MakeEngine() {
   options_.model.batch = shape_.MostRows();
   options_.engine.average = false;
   options_.engine.gradient_scale = shape_.EngineScale();
+  const zero::Precision precision = zero::PrecisionOf(options_.engine, communicator_.world_size());
+  options_.model.dtype = precision.parameters;
+  options_.model.gradient_dtype = precision.backward;
   ZS_ASSIGN_OR_RETURN(units_, model::GptUnits(options_.model));
   ZS_ASSIGN_OR_RETURN(engine_, zero::Engine::Create(communicator_, units_, options_.engine));
   return absl::OkStatus();

@@ -33,7 +33,7 @@
 namespace zeroshard::trainer {
 
 struct RunOptions {
-  model::GptOptions model;     // `batch` is set by the run
+  model::GptOptions model;     // `batch` is set by the run; dtypes by the engine's
   zero::EngineOptions engine;  // `average` and `gradient_scale` are set by the run
   int64_t rows = 0;            // of one micro-batch, all ranks together
   uint64_t seed = 0;           // of the order of samples

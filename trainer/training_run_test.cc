@@ -126,6 +126,26 @@ TEST(TrainingRun, ActivationCheckpointsChangeNoBitAndSendWhatIsPredicted) {
   EXPECT_EQ(bits.size(), 1u);
 }
 
+TEST(TrainingRun, TwoByteRunsHaveOneSetOfBitsAndFollowFp32) {
+  for (const int accumulation : {1, 2}) {
+    RunOptions options = Small(0, 2);
+    options.engine.accumulation = accumulation;
+    const double want = Loss(2, options);
+    for (const device::DType dtype : {device::DType::kBfloat16, device::DType::kFloat16}) {
+      options.engine.dtype = dtype;
+      std::set<double> losses[2];
+      for (int stage = 0; stage < 4; ++stage) {
+        options.engine.stage = stage;
+        losses[accumulation == 1 ? 0 : stage / 2].insert(Loss(2, options));
+      }
+      for (const std::set<double>& same : losses) {
+        EXPECT_LE(same.size(), 1u) << device::Name(dtype) << ", accumulation " << accumulation;
+        for (const double loss : same) EXPECT_NEAR(loss / want, 1, 0.01);
+      }
+    }
+  }
+}
+
 TEST(TrainingRun, ReportsNormBeforeClippingAndFactor) {
   RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
     RunOptions options = Small(2, 2);
