@@ -28,6 +28,7 @@ struct BackendOptions {
   int world_size = 1;
   absl::Duration timeout = absl::Minutes(5);  // of connecting, and of each operation
   std::string interface = {};                 // network interface or address to listen on; empty: the backend's choice
+  std::string master_address = {};            // rank 0's host as the others know it; empty: MASTER_ADDR, where that is set
 };
 
 using BackendFactory = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const BackendOptions& options);

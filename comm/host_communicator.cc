@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/host_memory_view.h"
 #include "zeroshard/comm/schedules/exchange.h"
@@ -165,6 +166,7 @@ class HostCommunicator final : public Communicator {
     // Staged: the deadline begins when the inputs are there, as it does where Wait above held this thread.
     stream_->Synchronize();
     NoteBegun(operation);
+    if (options_.watch != nullptr) options_.watch->Note(NoteOperation(operation));
     absl::Status ended = status();
     if (ended.ok()) ended = Carry(operation);
     if (!ended.ok()) {
@@ -173,6 +175,7 @@ class HostCommunicator final : public Communicator {
       transport_->Quiesce();
     }
     NoteEnded(operation);
+    if (options_.watch != nullptr && ended.ok()) options_.watch->NoteEnd(operation.sequence);
     stream_->Record(*operation.end);
     return ended.ok() ? ended : status();
   }
@@ -192,8 +195,17 @@ class HostCommunicator final : public Communicator {
   absl::Status Explain(const Operation& operation, const absl::Status& status) const {
     if (!this->status().ok()) return status;  // Not the first.
     const int64_t bytes = operation.count * SizeOf(operation.in_dtype);
-    return absl::Status(status.code(), absl::StrCat("rank ", rank(), ", ", Describe(operation), ", ", bytes, " bytes, over ",
-                                                    std::string(transport_->name()), ": ", status.message()));
+    return absl::Status(status.code(),
+                        absl::StrCat("rank ", rank(), ", ", Describe(operation), ", ", bytes, " bytes, over ",
+                                     std::string(transport_->name()), ": ", status.message(), WhoIsMissing(status)));
+  }
+
+  // "; rank 2 is missing ...", where ranks are watched and nobody has said so yet.
+  std::string WhoIsMissing(const absl::Status& status) const {
+    if (options_.watch == nullptr || !(absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status))) return "";
+    if (absl::StrContains(status.message(), kItsLastOperation)) return "";
+    const std::string who = options_.watch->WhoIsMissing();
+    return who.empty() ? "" : absl::StrCat("; ", who);
   }
 
   std::unique_ptr<Transport> transport_;

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "zeroshard/comm/communicator.h"
+#include "zeroshard/comm/rank_watch.h"
 #include "zeroshard/comm/schedules/run_schedule.h"
 #include "zeroshard/comm/transport.h"
 #include "zeroshard/device/device.h"
@@ -27,6 +28,7 @@ struct HostOptions {
   ScheduleChoice schedules = ScheduleChoice::kBySize;
   int64_t scratch_bytes = int64_t{1} << 20;  // what pieces are received into: fits a core's cache
   int64_t staging_bytes = int64_t{4} << 20;  // only where the host cannot touch the device's memory
+  RankWatch* watch = nullptr;                // told of each operation, and asked who is missing; outlives the communicator
   bool poison_outputs = false;               // tests: outputs hold 0xFF bytes from an operation's start to its end
 };
 

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::comm {
@@ -114,11 +117,30 @@ struct Outer {
   std::optional<LaunchEnvironment> place;
 };
 
+// How many ranks srun started on this host: "2(x3),1" is 2 on each of the first three hosts, 1 on the fourth.
+std::optional<int> SlurmLocalWorldSize(const Reader& reader, int world_size) {
+  if (reader.Text("SLURM_STEP_NUM_NODES") == "1") return world_size;
+  int node = 0;
+  if (!absl::SimpleAtoi(reader.Text("SLURM_NODEID").value_or(""), &node)) return std::nullopt;
+  const std::string list = reader.Text("SLURM_STEP_TASKS_PER_NODE").value_or("");
+  for (const absl::string_view entry : absl::StrSplit(list, ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits("(x", 1));
+    int tasks = 0, nodes = 1;
+    if (!absl::SimpleAtoi(parts.first, &tasks) || tasks < 1 || tasks > world_size) return std::nullopt;
+    if (!parts.second.empty() && !absl::SimpleAtoi(absl::StripSuffix(parts.second, ")"), &nodes)) return std::nullopt;
+    if (node < nodes) return tasks;
+    node -= nodes;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<Outer> ReadOuter(const Reader& reader) {
   for (const Family& family : kOuterFamilies) {
     if (family.launcher == Launcher::kSlurm && !reader.InSlurmStep()) continue;
     ZS_ASSIGN_OR_RETURN(std::optional<LaunchEnvironment> place, ReadPlace(reader, family));
-    if (place.has_value()) return Outer{&family, std::move(place)};
+    if (!place.has_value()) continue;
+    if (family.launcher == Launcher::kSlurm) place->local_world_size = SlurmLocalWorldSize(reader, place->world_size);
+    return Outer{&family, std::move(place)};
   }
   return Outer{};
 }
@@ -213,7 +235,10 @@ absl::StatusOr<LaunchEnvironment> ReadLaunchEnvironment(EnvironmentLookup lookup
   launch.master_port = port.value_or(0);
   launch.agent_holds_master_port = reader.Text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   launch.job_id = JobId(reader, launch.launcher);
-  if (reader.InSlurmStep()) launch.slurm_node_list = reader.Text("SLURM_JOB_NODELIST").value_or("");
+  if (reader.InSlurmStep()) {
+    // The step may run on some of the job's hosts alone.
+    launch.slurm_node_list = reader.Text("SLURM_STEP_NODELIST").value_or(reader.Text("SLURM_JOB_NODELIST").value_or(""));
+  }
   return launch;
 }
 

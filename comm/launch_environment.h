@@ -4,7 +4,7 @@
 //   1. RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE: torchrun, and this project's own launcher
 //   2. OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE: Open MPI's mpirun
 //   3. PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS: MPICH's and Intel's mpirun
-//   4. SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID: srun. A batch script and an interactive shell have these too and are no rank;
+//   4. SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE: srun. A batch script and an interactive shell have these too and are no rank;
 //      a process that srun started has SLURM_STEP_ID of an ordinary step besides.
 // Launchers may be nested (torchrun under srun): the inner one speaks. What cannot be nested is a contradiction, and an error.
 //
@@ -41,7 +41,7 @@ struct LaunchEnvironment {
   bool agent_holds_master_port = false;
   // A name that all ranks of this job share and other jobs do not, from the launcher; empty where it gives none.
   std::string job_id;
-  // Slurm's list of hosts, compressed ("node[1-4]"); empty elsewhere.
+  // Slurm's list of the step's hosts, compressed ("node[1-4]"); empty elsewhere.
   std::string slurm_node_list;
 
   bool launched() const { return launcher != Launcher::kNone; }

@@ -47,4 +47,7 @@ std::string AddressTowards(const std::string& host);
 // The socket address of `text`, port `port`; its length, or 0 where `text` is no numeric address.
 socklen_t MakeSocketAddress(const std::string& text, int port, sockaddr_storage& address);
 
+// The port of a socket address; 0 where it has none.
+int PortOf(const sockaddr_storage& address);
+
 }  // namespace zeroshard::comm

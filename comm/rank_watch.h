@@ -13,6 +13,9 @@
 
 namespace zeroshard::comm {
 
+// What WhoIsMissing's answer holds where it names a rank that was here.
+inline constexpr char kItsLastOperation[] = "; its last operation was ";
+
 class RankWatch {
  public:
   virtual ~RankWatch() = default;

@@ -3,7 +3,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "zeroshard/device/status_macros.h"
 #include "zeroshard/tools/flags/user_path.h"
+#include "zeroshard/tools/launch/remote_command.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -23,7 +25,7 @@ void JobFlags::Register(FlagSet& flags) {
   flags.Text("backend", &backend_,
              {.group = kGroup,
               .text = "What carries data between ranks: gloo (processes, TCP), ucx (processes, shared memory on one host),\n"
-                     "      in_process (threads of one process).",
+                      "      in_process (threads of one process).",
               .example = "--backend=in_process"});
   flags.Choice("device", &device_, {"cpu"}, {.group = kGroup, .text = "What computes.", .example = "--device=cpu"},
                {"cuda"});
@@ -32,11 +34,30 @@ void JobFlags::Register(FlagSet& flags) {
                  .text = "Ranks to start on this machine, where no launcher has.",
                  .example = "--nproc=4",
                  .unit = "ranks"});
+  flags.Text(
+      "hosts", &hosts_,
+      {.group = kGroup,
+       .text = "Hosts to start --nproc ranks on, each, over ssh; the program and this folder are there under the same path.",
+       .example = "--hosts=node1,node2",
+       .default_text = "this machine"});
+  flags.Text("ssh", &ssh_, {.group = kGroup, .text = "The ssh for --hosts.", .example = "--ssh=/usr/bin/ssh"});
   flags.Text("store", &store_,
              {.group = kGroup,
-              .text = "Where ranks that another launcher started meet: file:PATH, a path that all of them see.",
-              .example = "--store=file:/shared/job7",
-              .default_text = "none; ranks of one machine make their own"});
+              .text = "Where ranks meet: tcp:HOST:PORT, which rank 0 serves, or file:PATH, a folder that all of them see.",
+              .example = "--store=tcp:node1:29500",
+              .default_text = "tcp at MASTER_ADDR:MASTER_PORT, or as Slurm's or mpirun's variables say"});
+  flags.Text("bind", &bind_,
+             {.group = kGroup,
+              .text = "Where to listen: an interface, the beginning of its name, ^what,not; or an address of rank 0's host.",
+              .example = "--bind=eth0",
+              .default_text = "loopback on one host; the way to rank 0 on several"});
+  flags.Text(
+      "token_file", &token_file_,
+      {.group = kGroup,
+       .text = "A file of mode 600 with the job's token, the same 16 or more random characters on every host: where ranks\n"
+               "      that this program did not start share no folder of their user's.",
+       .example = "--token_file=/run/job7.token",
+       .default_text = "none; rank 0 makes a token"});
   flags.Integer("threads", &threads_, {.least = 0, .most = 4096},
                 {.group = kGroup,
                  .text = "Threads that one rank computes with.",
@@ -55,6 +76,12 @@ absl::StatusOr<JobPlan> JobFlags::Plan(const FlagSet& flags, const std::string& 
   options.backend = backend_;
   if (flags.WasSet("nproc")) options.nproc = static_cast<int>(nproc_);
   options.store = UserStore(store_);
+  options.bind = bind_;
+  options.ssh = ssh_;
+  if (!hosts_.empty()) {
+    ZS_ASSIGN_OR_RETURN(options.hosts, ParseHosts(hosts_));
+  }
+  if (!token_file_.empty()) options.token_file = UserPath(token_file_);
   options.threads = static_cast<int>(threads_);
   options.timeout = absl::Seconds(timeout_s_);
   options.name = name;

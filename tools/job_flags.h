@@ -27,7 +27,7 @@ class JobFlags {
   std::string backend_ = "gloo";
   std::string device_ = "cpu";
   int64_t nproc_ = kDefaultRanks;
-  std::string store_;
+  std::string hosts_, ssh_ = "ssh", store_, bind_, token_file_;
   int64_t threads_ = 0;
   double timeout_s_ = 300;
 };

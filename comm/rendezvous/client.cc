@@ -148,7 +148,7 @@ void RendezvousClient::NoteEnd(uint64_t number) {
 
 std::string RendezvousClient::RankZeroIsMissing(std::string_view how) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return absl::StrCat("rank 0 is missing (", std::string(how), "); its last operation was ", Describe(rank_zeros_last_));
+  return absl::StrCat("rank 0 is missing (", std::string(how), ")", kItsLastOperation, Describe(rank_zeros_last_));
 }
 
 std::string RendezvousClient::AskWhoIsMissing(absl::Status& status) {

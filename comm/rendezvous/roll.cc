@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "zeroshard/comm/rank_watch.h"
 
 namespace zeroshard::comm {
 namespace {
@@ -68,7 +69,7 @@ std::string Roll::Missing(absl::Time now) const {
       continue;
     }
     told.push_back(absl::StrCat("rank ", rank, " is missing (", silent ? "silent for " : "its process or its network ended ",
-                                Seconds(now - missing.heard), silent ? "" : " ago", "); its last operation was ",
+                                Seconds(now - missing.heard), silent ? "" : " ago", ")", kItsLastOperation,
                                 Describe(missing.last), missing.last.ended ? ", which it had ended" : ""));
   }
   if (more > 0) told.push_back(absl::StrCat(more, " more are missing"));

@@ -1,5 +1,7 @@
 #include "zeroshard/tools/launch/job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/launch_environment.h"
+#include "zeroshard/comm/store_default.h"
 #include "zeroshard/comm/store_memory.h"
 #include "zeroshard/comm/store_spec.h"
 #include "zeroshard/device/cpu/cpu_device.h"
@@ -20,7 +23,7 @@
 #include "zeroshard/tools/flags/nearest.h"
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
-#include "zeroshard/tools/launch/private_folder.h"
+#include "zeroshard/tools/launch/meeting.h"
 #include "zeroshard/tools/launch/rank_processes.h"
 
 namespace zeroshard::tools {
@@ -39,7 +42,8 @@ absl::Status CheckBackend(const std::string& backend) {
 // Where a launcher started this process.
 absl::Status CheckLaunched(const comm::LaunchEnvironment& launch, const JobOptions& options) {
   const std::string launcher(comm::Name(launch.launcher));
-  if (options.nproc && *options.nproc != launch.world_size) {
+  const int hosts = std::max<int>(1, static_cast<int>(options.hosts.size()));
+  if (options.nproc && *options.nproc * hosts != launch.world_size) {
     return absl::InvalidArgumentError(absl::StrCat("--nproc=", *options.nproc, " under ", launcher, ", which has started ",
                                                    launch.world_size, " ranks: leave --nproc out"));
   }
@@ -47,10 +51,6 @@ absl::Status CheckLaunched(const comm::LaunchEnvironment& launch, const JobOptio
   if (options.backend == kInProcess) {
     return absl::InvalidArgumentError(absl::StrCat("--backend=in_process joins threads of one process, but ", launcher,
                                                    " has started ", launch.world_size, " processes: take --backend=gloo"));
-  }
-  if (options.store.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ranks that ", launcher, " starts need a place to meet: give --store=file:PATH, a ", "path that all of them see"));
   }
   return absl::OkStatus();
 }
@@ -70,6 +70,8 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
   options.rank = rank;
   options.world_size = plan.world_size;
   options.timeout = plan.options.timeout;
+  options.interface = InterfaceOf(plan.options.bind, rank);
+  options.master_address = MasterOf(plan.options.store);
   auto communicator = comm::CreateCommunicator(plan.options.backend, options);
   if (!communicator.ok()) {
     code = ExitCodeOf(communicator.status(), Phase::kConnecting);
@@ -94,8 +96,12 @@ int RunOneRank(const JobPlan& plan, const RankBody& body) {
   CatchInterrupts();
   std::unique_ptr<comm::Store> store = std::make_unique<comm::MemoryStore>();
   if (plan.world_size > 1) {
-    auto opened = comm::OpenStore(plan.options.store,
-                                  {.rank = plan.rank, .world_size = plan.world_size, .timeout = plan.options.timeout});
+    auto opened = Meet({.store = plan.options.store,
+                        .bind = plan.options.bind,
+                        .token_file = plan.options.token_file,
+                        .timeout = plan.options.timeout,
+                        .terms = {{"--backend", plan.options.backend}, {"the program", plan.options.name}}},
+                       plan.launch);
     if (!opened.ok()) {
       SayError(std::string(opened.status().message()));
       return ExitCodeOf(opened.status(), Phase::kConnecting);
@@ -133,19 +139,12 @@ int RunThreads(const JobPlan& plan, const RankBody& body) {
 }
 
 int RunProcesses(const JobPlan& plan) {
-  RankProcessesOptions processes{.ranks = plan.world_size, .arguments = plan.options.arguments, .name = plan.options.name};
-  std::optional<PrivateFolder> folder;
-  if (plan.options.store.empty()) {
-    absl::StatusOr<PrivateFolder> made = PrivateFolder::Create("zeroshard");
-    if (!made.ok()) {
-      SayError(std::string(made.status().message()));
-      return kExitInput;
-    }
-    folder.emplace(*std::move(made));
-    // Flags end before positional arguments may begin.
-    processes.arguments.insert(processes.arguments.begin(), absl::StrCat("--store=file:", folder->path()));
-  }
-  return RunRankProcesses(processes);
+  const int hosts = std::max<int>(1, static_cast<int>(plan.options.hosts.size()));
+  return RunRankProcesses({.ranks = plan.world_size / hosts,
+                           .arguments = plan.options.arguments,
+                           .name = plan.options.name,
+                           .hosts = plan.options.hosts,
+                           .ssh = plan.options.ssh});
 }
 
 }  // namespace
@@ -158,6 +157,10 @@ absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
   plan.options = options;
   if (launch.launched()) {
     ZS_RETURN_IF_ERROR(CheckLaunched(launch, options));
+    plan.launch = launch;
+    if (launch.world_size > 1 && options.store.empty()) {
+      ZS_ASSIGN_OR_RETURN(plan.options.store, comm::DefaultStore(launch, getppid()));
+    }
     plan.rank = launch.rank;
     plan.world_size = launch.world_size;
     plan.threads = ThreadsOf(options, launch.local_world_size.value_or(launch.world_size));
@@ -166,6 +169,15 @@ absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
   }
   plan.world_size = options.nproc.value_or(kDefaultRanks);
   plan.threads = ThreadsOf(options, plan.world_size);
+  if (!options.hosts.empty()) {
+    if (options.backend == kInProcess) {
+      return absl::InvalidArgumentError(
+          "--backend=in_process joins threads of one process: with --hosts take --backend=gloo");
+    }
+    plan.world_size *= static_cast<int>(options.hosts.size());
+    plan.kind = JobPlan::Kind::kProcesses;
+    return plan;
+  }
   if (plan.world_size > 1) plan.kind = options.backend == kInProcess ? JobPlan::Kind::kThreads : JobPlan::Kind::kProcesses;
   return plan;
 }

@@ -15,14 +15,19 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "zeroshard/comm/communicator.h"
+#include "zeroshard/comm/launch_environment.h"
 
 namespace zeroshard::tools {
 
 struct JobOptions {
   std::string backend = "gloo";
-  std::optional<int> nproc = {};  // where it was asked for
-  std::string store = {};         // "file:PATH"; empty: ranks of one machine need none
-  int threads = 0;                // of a rank; 0: cores / ranks on this machine
+  std::optional<int> nproc = {};        // where it was asked for
+  std::string store = {};               // "file:PATH", "tcp:HOST:PORT"; empty: as the launcher's variables say
+  std::string bind = {};                // where to listen; empty: no wider than the job needs
+  std::string token_file = {};          // empty: see meeting.h
+  std::vector<std::string> hosts = {};  // where to start nproc ranks each, over ssh; empty: here
+  std::string ssh = "ssh";
+  int threads = 0;  // of a rank; 0: cores / ranks on this machine
   absl::Duration timeout = absl::Minutes(5);
   std::string name = "zeroshard";           // of the tool
   std::vector<std::string> arguments = {};  // its command line, after the name
@@ -37,8 +42,9 @@ struct JobPlan {
   Kind kind = Kind::kOneRank;
   int rank = 0;
   int world_size = 1;
-  int threads = 1;       // of a rank
-  bool relayed = false;  // this process was started by RunJob, which has checked the input, and shows what it says
+  comm::LaunchEnvironment launch;  // of kOneRank
+  int threads = 1;                 // of a rank
+  bool relayed = false;            // this process was started by RunJob, which has checked the input, and shows what it says
   JobOptions options;
 };
 

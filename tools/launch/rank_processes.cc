@@ -1,8 +1,6 @@
 #include "zeroshard/tools/launch/rank_processes.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,11 +10,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "zeroshard/comm/socket.h"
 #include "zeroshard/tools/launch/exit_code.h"
-#include "zeroshard/tools/launch/free_port.h"
 #include "zeroshard/tools/launch/log_relay.h"
 
 namespace zeroshard::tools {
@@ -29,28 +31,29 @@ constexpr std::chrono::milliseconds kToNotice(2000);
 constexpr std::chrono::milliseconds kToObey(2000);
 constexpr std::chrono::milliseconds kToFinishStep(10000);
 
-struct RankProcess {
-  pid_t pid = -1;
-  int errors = -1;            // our end of its standard error; -1: closed
-  std::optional<int> status;  // as waitpid gives it
-  bool told = false;          // a signal of ours may be why it ended
-};
+sigset_t SignalsOfOurs() {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&ours, signal);
+  return ours;
+}
 
 bool Badly(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; }
 
 class Job {
  public:
-  explicit Job(const RankProcessesOptions& options)
+  Job(const RankProcessesOptions& options, const sigset_t& outside)
       : options_(options),
-        relay_(options.ranks, STDERR_FILENO,
-               isatty(STDERR_FILENO) != 0 ? LogRelay::Progress::kLive : LogRelay::Progress::kLines) {}
+        spawner_(options, outside),
+        relay_(spawner_.world_size(), STDERR_FILENO,
+               isatty(STDERR_FILENO) != 0 ? LogRelay::Progress::kLive : LogRelay::Progress::kLines),
+        output_relay_(spawner_.world_size(), STDOUT_FILENO, LogRelay::Progress::kLines) {}
   int Run();
 
  private:
-  bool Start(int rank, int port);
-  [[noreturn]] void BecomeRank(int rank, int port, int errors);
+  bool StartAll();
   void Watch();
-  void Hear();
+  bool Hear();
   void OnSignal(int signal);
   void Reap();
   void Tell(int signal);
@@ -58,63 +61,20 @@ class Job {
   bool Running() const;
   int Verdict() const;
   std::string WhyEnded(int rank) const;
+  // Of an ssh that says so of itself, not of its rank.
+  bool LostBySsh(int status) const { return spawner_.remote() && WIFEXITED(status) && WEXITSTATUS(status) == 255; }
 
   const RankProcessesOptions& options_;
+  RankSpawner spawner_;
   LogRelay relay_;
+  LogRelay output_relay_;
   std::vector<RankProcess> ranks_;
   std::vector<int> order_;  // in which ranks ended
   int signals_ = -1;        // a signalfd
-  sigset_t outside_;        // the signal mask before ours
   int interrupted_by_ = 0;
   int next_signal_ = 0;  // what ranks that still run are sent at deadline_; 0: nothing
   Clock::time_point deadline_;
 };
-
-// Runs in the child, between fork and exec.
-void Job::BecomeRank(int rank, int port, int errors) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigprocmask(SIG_SETMASK, &outside_, nullptr);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  const bool live = isatty(STDERR_FILENO) != 0;
-  dup2(errors, STDERR_FILENO);
-  const std::string number = std::to_string(rank), size = std::to_string(options_.ranks);
-  setenv("RANK", number.c_str(), 1);
-  setenv("LOCAL_RANK", number.c_str(), 1);
-  setenv("WORLD_SIZE", size.c_str(), 1);
-  setenv("LOCAL_WORLD_SIZE", size.c_str(), 1);
-  setenv("MASTER_ADDR", "127.0.0.1", 1);
-  setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
-  setenv(kRelayVariable, live ? "live" : "plain", 1);
-  std::vector<char*> arguments = {const_cast<char*>(options_.name.c_str())};
-  for (const std::string& argument : options_.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  execv("/proc/self/exe", arguments.data());
-  const std::string message = absl::StrCat("error: cannot start rank ", rank, ": ", strerror(errno), "\n");
-  (void)!write(STDERR_FILENO, message.data(), message.size());
-  _exit(kExitBug);
-}
-
-bool Job::Start(int rank, int port) {
-  std::array<int, 2> ends;
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return false;
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    // The parent may have died before the child asked to die with it.
-    if (getppid() != parent) _exit(kExitBug);
-    BecomeRank(rank, port, ends[1]);
-  }
-  close(ends[1]);
-  if (pid < 0) {
-    close(ends[0]);
-    return false;
-  }
-  setpgid(pid, pid);
-  ranks_.push_back({.pid = pid, .errors = ends[0], .status = std::nullopt});
-  return true;
-}
 
 bool Job::Running() const {
   for (const RankProcess& rank : ranks_) {
@@ -124,11 +84,7 @@ bool Job::Running() const {
 }
 
 void Job::Tell(int signal) {
-  for (RankProcess& rank : ranks_) {
-    if (rank.status) continue;
-    rank.told = true;
-    kill(rank.pid, signal);
-  }
+  for (RankProcess& rank : ranks_) rank.Tell(signal);
 }
 
 void Job::OnSignal(int signal) {
@@ -159,22 +115,31 @@ void Job::PressOn() {
   deadline_ = Clock::now() + kToObey;
 }
 
-void Job::Hear() {
+// Reads what there is, and gives true if there was any; closes the pipe at its end.
+bool HearOne(comm::Socket& pipe, LogRelay& relay, int rank) {
   std::array<char, 1 << 14> bytes;
+  if (!pipe) return false;
+  const ssize_t got = read(pipe.get(), bytes.data(), bytes.size());
+  if (got > 0) relay.Feed(rank, std::string_view(bytes.data(), static_cast<size_t>(got)));
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) pipe = comm::Socket();
+  return got > 0;
+}
+
+bool Job::Hear() {
+  bool heard = false;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i].errors < 0) continue;
-    const ssize_t got = read(ranks_[i].errors, bytes.data(), bytes.size());
-    if (got > 0) relay_.Feed(static_cast<int>(i), std::string_view(bytes.data(), static_cast<size_t>(got)));
-    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) continue;
-    close(ranks_[i].errors);
-    ranks_[i].errors = -1;
+    heard = HearOne(ranks_[i].output, output_relay_, static_cast<int>(i)) || heard;
+    heard = HearOne(ranks_[i].errors, relay_, static_cast<int>(i)) || heard;
   }
+  return heard;
 }
 
 void Job::Watch() {
   std::vector<pollfd> waiting = {{signals_, POLLIN, 0}};
   for (const RankProcess& rank : ranks_) {
-    if (rank.errors >= 0) waiting.push_back({rank.errors, POLLIN, 0});
+    for (const comm::Socket* const pipe : {&rank.output, &rank.errors}) {
+      if (*pipe) waiting.push_back({pipe->get(), POLLIN, 0});
+    }
   }
   int limit_ms = -1;
   if (next_signal_ != 0) {
@@ -190,15 +155,18 @@ void Job::Watch() {
 
 std::string Job::WhyEnded(int rank) const {
   const int status = *ranks_[static_cast<size_t>(rank)].status;
+  const std::string name = spawner_.Describe(rank);
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    return absl::StrCat("rank ", rank, " was killed by signal ", signal, " (", strsignal(signal),
-                        ") and the job ended with it",
+    return absl::StrCat(name, " was killed by signal ", signal, " (", strsignal(signal), ") and the job ended with it",
                         signal == SIGKILL ? "; if nobody killed it, the machine may be out of memory: see dmesg" : "");
   }
   const std::string& reason = relay_.Reason(rank);
-  if (!reason.empty()) return absl::StrCat("rank ", rank, ": ", reason);
-  return absl::StrCat("rank ", rank, " ended with code ", WEXITSTATUS(status), " and gave no reason");
+  if (!reason.empty()) return absl::StrCat(name, ": ", reason);
+  if (LostBySsh(status)) {
+    return absl::StrCat(name, ": ", options_.ssh, " ended with code 255: the host was not reached, or the connection broke");
+  }
+  return absl::StrCat(name, " ended with code ", WEXITSTATUS(status), " and gave no reason");
 }
 
 // A rank that was lost is the cause before one that noticed; of each kind, the first to end.
@@ -221,36 +189,48 @@ int Job::Verdict() const {
   const std::string message = absl::StrCat(options_.name, ": ", WhyEnded(cause), "\n");
   (void)!write(STDERR_FILENO, message.data(), message.size());
   const int status = *ranks_[static_cast<size_t>(cause)].status;
-  return WIFSIGNALED(status) ? kExitPeer : WEXITSTATUS(status);
+  return WIFSIGNALED(status) || LostBySsh(status) ? kExitPeer : WEXITSTATUS(status);
+}
+
+bool Job::StartAll() {
+  for (int rank = 0; rank < spawner_.world_size(); ++rank) {
+    absl::StatusOr<RankProcess> started = spawner_.Start(rank);
+    if (started.ok()) {
+      ranks_.push_back(*std::move(started));
+      continue;
+    }
+    Tell(SIGKILL);
+    const std::string message =
+        absl::StrCat(options_.name, ": cannot start ", spawner_.Describe(rank), ": ", started.status().message(), "\n");
+    (void)!write(STDERR_FILENO, message.data(), message.size());
+    next_signal_ = SIGKILL;
+    return false;
+  }
+  return true;
 }
 
 int Job::Run() {
-  sigset_t ours;
-  sigemptyset(&ours);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&ours, signal);
-  sigprocmask(SIG_BLOCK, &ours, &outside_);
+  sigset_t ours = SignalsOfOurs();
   signals_ = signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
-  const int port = FreePort();
-  for (int rank = 0; rank < options_.ranks; ++rank) {
-    if (Start(rank, port)) continue;
-    const std::string message = absl::StrCat(options_.name, ": cannot start rank ", rank, ": ", strerror(errno), "\n");
-    Tell(SIGKILL);
-    (void)!write(STDERR_FILENO, message.data(), message.size());
-    next_signal_ = SIGKILL;
-    break;
-  }
-  for (RankProcess& rank : ranks_) fcntl(rank.errors, F_SETFL, O_NONBLOCK);
+  const bool all = StartAll();
   while (Running()) Watch();
-  Hear();
+  while (Hear()) {
+  }
+  output_relay_.End();
   relay_.End();
   close(signals_);
-  sigprocmask(SIG_SETMASK, &outside_, nullptr);
-  if (static_cast<int>(ranks_.size()) < options_.ranks) return kExitMemory;
-  return Verdict();
+  return all ? Verdict() : kExitMemory;
 }
 
 }  // namespace
 
-int RunRankProcesses(const RankProcessesOptions& options) { return Job(options).Run(); }
+int RunRankProcesses(const RankProcessesOptions& options) {
+  const sigset_t ours = SignalsOfOurs();
+  sigset_t outside;
+  sigprocmask(SIG_BLOCK, &ours, &outside);
+  const int code = Job(options, outside).Run();
+  sigprocmask(SIG_SETMASK, &outside, nullptr);
+  return code;
+}
 
 }  // namespace zeroshard::tools
