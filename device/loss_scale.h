@@ -6,9 +6,14 @@
 // full again. A static scale stays.
 //
 // Example:
-//   LossScale scale{.kind = LossScaleKind::kDynamic, .initial_power = 16};   // begins at 65536
+//   LossScale rule{.kind = LossScaleKind::kDynamic, .initial_power = 16};   // begins at 65536
+//   LossScaleState state{.scale = InitialLossScale(rule)};
+//   state = NextLossScale(rule, state, /*overflow=*/true);                  // 65536 still: the first of two is borne
+//   state = NextLossScale(rule, state, /*overflow=*/true);                  // 32768
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace zeroshard::device {
@@ -25,5 +30,39 @@ struct LossScale {
   bool consecutive_hysteresis = false;
   double minimum = 1;
 };
+
+// No scale grows beyond this: far above any that a gradient survives, and fp32 can multiply by it.
+inline constexpr float kLargestLossScale = 0x1p100f;
+
+// Where the automaton is. All zero is before the first step: the scale is InitialLossScale's.
+struct LossScaleState {
+  float scale;                   // of the next step
+  int32_t hysteresis_used;       // overflows that were borne
+  int64_t steps_since_overflow;  // applied ones
+};
+
+inline float InitialLossScale(const LossScale& rule) {
+  if (rule.kind == LossScaleKind::kNone) return 1;
+  return static_cast<float>(rule.kind == LossScaleKind::kStatic ? rule.value : std::ldexp(1.0, rule.initial_power));
+}
+
+// After a step that overflowed and was skipped, or was applied.
+inline LossScaleState NextLossScale(const LossScale& rule, LossScaleState state, bool overflow) {
+  if (rule.kind != LossScaleKind::kDynamic) return state;
+  if (overflow) {
+    state.steps_since_overflow = 0;
+    if (state.hysteresis_used + 1 < rule.hysteresis) {
+      ++state.hysteresis_used;
+    } else {
+      state.scale = std::max(state.scale / 2, static_cast<float>(rule.minimum));
+    }
+    return state;
+  }
+  ++state.steps_since_overflow;
+  const bool window_over = state.steps_since_overflow % rule.window == 0;
+  if (rule.consecutive_hysteresis || window_over) state.hysteresis_used = 0;
+  if (window_over) state.scale = std::min(state.scale * 2, kLargestLossScale);
+  return state;
+}
 
 }  // namespace zeroshard::device

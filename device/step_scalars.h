@@ -3,7 +3,7 @@
 //
 // DeriveScalars (step_kernels.h) fills the struct from the exact norm, the optimizer's pass reads it and does nothing where
 // `skip` is set, and the host's copy comes after, for metrics and limits. All zero is the state before the first step. A
-// checkpoint restores applied_steps and skipped_steps; all else is derived anew by each step.
+// checkpoint restores applied_steps, skipped_steps and scaling; all else is derived anew by each step.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(Buffer scalars, device.Allocate(sizeof(StepScalars), Use::kCommunication, "step scalars"));
@@ -21,13 +21,14 @@
 #include <type_traits>
 
 #include "zeroshard/device/learning_rate.h"
+#include "zeroshard/device/loss_scale.h"
 
 namespace zeroshard::device {
 
 struct StepScalars {
   double norm;                 // global L2 norm of the step's gradient, before clipping; NaN where a gradient is not finite
   double clip_factor;          // in (0, 1]; norm * clip_factor is the norm after clipping
-  double gradient_multiplier;  // what the optimizer multiplies stored gradients by: gradient_scale * clip_factor
+  double gradient_multiplier;  // what the optimizer multiplies stored gradients by: gradient_scale / loss_scale * clip_factor
   double learning_rate;        // of this step, before a group's learning_rate_scale
   double bias_correction1;     // 1 - beta1^applied_steps
   double bias_correction2;     // 1 - beta2^applied_steps
@@ -38,6 +39,8 @@ struct StepScalars {
   int64_t skip;                // 1: nothing is applied
   double beta1;                // Adam's, of this step: a OneCycle schedule moves it
   double beta2;
+  double loss_scale;           // that the stored gradients carry; norm is without it
+  LossScaleState scaling;      // of the next step: scaling.scale is what its loss is multiplied by
 };
 static_assert(std::is_trivially_copyable_v<StepScalars>);
 
@@ -48,6 +51,7 @@ struct StepRule {
   double clip = 0;            // largest global L2 norm that is applied; 0: off
   double beta1 = 0;           // Adam's, where the schedule does not cycle it
   double beta2 = 0;
+  LossScale loss_scale = {};
 };
 
 // The scalars of the step that follows `before`, whose stored gradients have this sum of squares over all ranks. Clipping is
@@ -58,8 +62,12 @@ inline StepScalars NextScalars(const StepScalars& before, double sum_of_squares,
   StepScalars next = before;
   next.non_finite_blocks = non_finite_blocks;
   next.learning_rate = learning_rate ? *learning_rate : LearningRateAt(rule.schedule, before.applied_steps);
-  next.norm = std::sqrt(sum_of_squares) * rule.gradient_scale;
+  if (next.scaling.scale == 0) next.scaling.scale = InitialLossScale(rule.loss_scale);
+  next.loss_scale = next.scaling.scale;
+  const double gradient_scale = rule.gradient_scale / next.loss_scale;
+  next.norm = std::sqrt(sum_of_squares) * gradient_scale;
   next.skip = non_finite_blocks != 0;
+  next.scaling = NextLossScale(rule.loss_scale, next.scaling, next.skip != 0);
   if (next.skip) {
     next.norm = std::numeric_limits<double>::quiet_NaN();
     next.clip_factor = 1;
@@ -69,7 +77,7 @@ inline StepScalars NextScalars(const StepScalars& before, double sum_of_squares,
     return next;
   }
   next.clip_factor = rule.clip > 0 ? std::fmin(1.0, rule.clip / (next.norm + kClipEpsilon)) : 1.0;
-  next.gradient_multiplier = rule.gradient_scale * next.clip_factor;
+  next.gradient_multiplier = gradient_scale * next.clip_factor;
   ++next.applied_steps;
   next.skipped_in_a_row = 0;
   const bool cycles = rule.schedule.kind == ScheduleKind::kOneCycle && rule.schedule.cycle.cycles_beta1;

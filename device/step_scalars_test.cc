@@ -73,6 +73,19 @@ TEST(StepScalarsTest, ThreeOverflowsAtTheStartDoNotMoveTheSchedule) {
   EXPECT_DOUBLE_EQ(s.learning_rate, 0.9);
 }
 
+TEST(StepScalarsTest, TheLossScaleIsTakenOutOfNormAndMultiplier) {
+  StepRule rule = Rule();
+  rule.loss_scale = {.kind = LossScaleKind::kDynamic, .initial_power = 3, .hysteresis = 1};
+  StepScalars s = NextScalars({}, 400 * 64, 0, rule, std::nullopt);
+  EXPECT_EQ(s.loss_scale, 8);
+  EXPECT_EQ(s.norm, 10);
+  EXPECT_DOUBLE_EQ(s.gradient_multiplier, 0.5 / 8 / (10 + 1e-6));
+  s = NextScalars(s, 1, /*non_finite_blocks=*/1, rule, std::nullopt);
+  EXPECT_EQ(s.loss_scale, 8);
+  EXPECT_EQ(s.scaling.scale, 4);
+  EXPECT_EQ(NextScalars(s, 1, 0, rule, std::nullopt).loss_scale, 4);
+}
+
 TEST(StepScalarsTest, AGivenRateOverridesTheSchedules) {
   EXPECT_EQ(NextScalars({}, 1, 0, Rule(), 0.125).learning_rate, 0.125);
   EXPECT_EQ(NextScalars({}, 1, 0, Rule(), 0.0).learning_rate, 0.0);

@@ -50,6 +50,28 @@ absl::Status ValidateSgd(const OptimizerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateLossScale(const LossScale& scale) {
+  // Smaller ones would take bits from gradients that fp16 has none to spare of.
+  constexpr double kSmallest = 1e-6;
+  constexpr int kLargestPower = 100;
+  if (scale.kind == device::LossScaleKind::kStatic && !(scale.value >= kSmallest && scale.value <= device::kLargestLossScale)) {
+    return absl::InvalidArgumentError(absl::StrCat("loss_scale is ", scale.value, "; a static one is at least ", kSmallest,
+                                                   " and at most 2^", kLargestPower, ", say 1024, or it is dynamic"));
+  }
+  if (scale.kind != device::LossScaleKind::kDynamic) return absl::OkStatus();
+  if (scale.initial_power < 0 || scale.initial_power > kLargestPower) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("initial_scale_power is ", scale.initial_power, "; it must be at least 0 and at most ", kLargestPower));
+  }
+  if (scale.window < 1 || scale.hysteresis < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("loss_scale_window is ", scale.window, " and hysteresis ",
+                                                   scale.hysteresis, "; both must be at least 1"));
+  }
+  if (scale.minimum >= kSmallest && scale.minimum <= std::ldexp(1.0, scale.initial_power)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("min_loss_scale is ", scale.minimum, "; it must be at least ", kSmallest,
+                                                 " and at most the initial scale, 2^", scale.initial_power));
+}
+
 absl::Status ValidateGroup(size_t index, const GroupOptions& group) {
   if (!(std::isfinite(group.weight_decay) && group.weight_decay >= 0)) {
     return absl::InvalidArgumentError(
@@ -66,6 +88,7 @@ absl::Status ValidateGroup(size_t index, const GroupOptions& group) {
 
 absl::Status Validate(const OptimizerOptions& options) {
   absl::Status status = Validate(options.schedule);
+  status.Update(ValidateLossScale(options.loss_scale));
   switch (options.kind) {
     case Kind::kAdamW:
     case Kind::kAdam:
@@ -91,7 +114,8 @@ device::StepRule MakeStepRule(const OptimizerOptions& options, double gradient_s
           .gradient_scale = gradient_scale,
           .clip = clip,
           .beta1 = adam ? options.beta1 : 0,
-          .beta2 = adam ? options.beta2 : 0};
+          .beta2 = adam ? options.beta2 : 0,
+          .loss_scale = options.loss_scale};
 }
 
 int64_t StateBytesPerElement(const OptimizerOptions& options) {

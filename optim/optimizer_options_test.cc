@@ -56,6 +56,19 @@ TEST(OptimizerOptionsTest, ABadScheduleIsABadOptimizer) {
   EXPECT_THAT(ErrorOf({.schedule = {.learning_rate = -1}}), HasSubstr("schedule.learning_rate is -1"));
 }
 
+TEST(OptimizerOptionsTest, LossScalesThatCannotWorkAreRefused) {
+  using device::LossScaleKind;
+  EXPECT_THAT(ErrorOf({.loss_scale = {.kind = LossScaleKind::kStatic, .value = 1e-7}}), HasSubstr("loss_scale is 1e-07"));
+  EXPECT_THAT(ErrorOf({.loss_scale = {.kind = LossScaleKind::kStatic, .value = std::nan("")}}),
+              HasSubstr("loss_scale is nan"));
+  EXPECT_THAT(ErrorOf({.loss_scale = {.kind = LossScaleKind::kDynamic, .initial_power = 101}}),
+              HasSubstr("initial_scale_power is 101"));
+  EXPECT_THAT(ErrorOf({.loss_scale = {.kind = LossScaleKind::kDynamic, .window = 0}}), HasSubstr("loss_scale_window is 0"));
+  EXPECT_THAT(ErrorOf({.loss_scale = {.kind = LossScaleKind::kDynamic, .hysteresis = 0}}), HasSubstr("hysteresis 0"));
+  EXPECT_THAT(ErrorOf({.loss_scale = {.kind = LossScaleKind::kDynamic, .initial_power = 1, .minimum = 4}}),
+              HasSubstr("min_loss_scale is 4"));
+}
+
 TEST(OptimizerOptionsTest, StateIsEightFourOrNoBytesAnElement) {
   EXPECT_EQ(StateBytesPerElement({.kind = Kind::kAdamW}), 8);
   EXPECT_EQ(StateBytesPerElement({.kind = Kind::kAdam}), 8);

@@ -27,6 +27,9 @@ std::string Text(const EngineOptions& o) {
   absl::StrAppend(&text, ", dtype ", static_cast<int>(o.dtype), ", gradient_dtype ",
                   o.gradient_dtype ? static_cast<int>(*o.gradient_dtype) : -1);
   const optim::OptimizerOptions& p = o.optimizer;
+  const optim::LossScale& l = p.loss_scale;
+  absl::StrAppend(&text, ", loss_scale ", static_cast<int>(l.kind), " ", l.value, " ", l.initial_power, " ", l.window, " ",
+                  l.hysteresis, " ", l.consecutive_hysteresis, " ", l.minimum);
   absl::StrAppend(&text, ", optimizer ", static_cast<int>(p.kind), " ", p.beta1, " ", p.beta2, " ", p.eps, " ", p.momentum,
                   " ", p.nesterov);
   absl::StrAppend(&text, ", schedule ", optim::Describe(p.schedule), ", groups");

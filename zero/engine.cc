@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
 device::Stream& Engine::compute() { return *parts_->compute; }
 const EngineOptions& Engine::options() const { return parts_->options; }
 const Layout& Engine::layout() const { return parts_->layout; }
+device::Array Engine::loss_scale() const { return parts_->step_end->loss_scale(); }
 int64_t Engine::reductions() const { return parts_->gradients->reductions(); }
 
 absl::Status Engine::Parts::CheckUnit(int unit) const {
@@ -131,6 +132,7 @@ absl::StatusOr<StepResult> Engine::Result() {
   return StepResult{.gradient_norm = scalars.norm,
                     .clip_factor = scalars.clip_factor,
                     .learning_rate = scalars.learning_rate,
+                    .loss_scale = scalars.loss_scale,
                     .skipped = scalars.skip != 0,
                     .applied_steps = scalars.applied_steps,
                     .skipped_steps = scalars.skipped_steps,

@@ -54,6 +54,7 @@ struct StepResult {
   double gradient_norm = 0;  // global L2 norm, before clipping; NaN where a gradient is not finite
   double clip_factor = 1;    // gradient_norm * clip_factor is the norm after clipping
   double learning_rate = 0;
+  double loss_scale = 1;  // that the step's loss was multiplied by; gradient_norm is without it
   bool skipped = false;  // a gradient was not finite on some rank: nothing was applied, on any
   int64_t applied_steps = 0;
   int64_t skipped_steps = 0;
@@ -77,6 +78,9 @@ class Engine {
   device::Stream& compute();
   const EngineOptions& options() const;
   const Layout& layout() const;
+  // What the loss of the next step's micro-batches is multiplied by, so that small gradients do not vanish in fp16: [1] fp32 in
+  // device memory, read on compute() by whoever makes the loss's gradient. Step moves it; 1 without OptimizerOptions::loss_scale.
+  device::Array loss_scale() const;
   // Reductions of gradients issued so far, all buckets counted.
   int64_t reductions() const;
 

@@ -36,6 +36,8 @@ struct Engine::Parts {
   absl::StatusOr<int> FindWritten(std::string_view name, size_t elements, bool trainable) const;
   // Of UpdatePass::states.
   absl::StatusOr<int> FindMoment(std::string_view moment) const;
+  // What a step's gradient is of what is stored now. Waits.
+  double StoredGradientScale();
 
   // Queues: memory = the part of `from`, a piece of a section, that lies in `range` of it; rounded to the memory's dtype.
   void StoreInto(device::Array memory, Range range, Range piece, device::Array from);

@@ -55,6 +55,10 @@ absl::Status Engine::Parts::StoreState(int state, int section, Range piece, Arra
                                        from.Slice(kept.first - piece.first, kept.count));
 }
 
+double Engine::Parts::StoredGradientScale() {
+  return GradientScale(options, layout.world_size()) / step_end->StoredLossScale(/*ended=*/!gradients->finished());
+}
+
 absl::Status Engine::ReadParameter(std::string_view name, std::span<float> values) {
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/false));
@@ -95,7 +99,7 @@ absl::Status Engine::ReadGradient(std::string_view name, std::span<float> values
     p.gradients->ReadHeld(section, part, to);
     return absl::OkStatus();
   };
-  return p.tensors->Read(parameter, source, GradientScale(p.options, p.layout.world_size()), values);
+  return p.tensors->Read(parameter, source, p.StoredGradientScale(), values);
 }
 
 absl::Status Engine::WriteGradient(std::string_view name, std::span<const float> values) {
@@ -113,7 +117,7 @@ absl::Status Engine::WriteGradient(std::string_view name, std::span<const float>
     }
     return absl::OkStatus();
   };
-  return p.tensors->Write(parameter, sink, 1 / GradientScale(p.options, p.layout.world_size()), values);
+  return p.tensors->Write(parameter, sink, 1 / p.StoredGradientScale(), values);
 }
 
 absl::Status Engine::ReadMoment(std::string_view moment, std::string_view name, std::span<float> values) {

@@ -52,6 +52,8 @@ class GradientStore {
   int AnyOpen() const;
   // Whether any unit's targets were handed out in this step.
   bool Started() const;
+  // Whether Finish was called in this step.
+  bool finished() const { return finished_; }
 
   // Reduces what is left; then compute is ordered after every reduction, and Held is the sum over ranks and micro-batches.
   // Idempotent. Errors: kFailedPrecondition while a unit is open; the communicator's.

@@ -48,7 +48,21 @@ absl::Status StepEnd::Allocate() {
   ZS_ASSIGN_OR_RETURN(sum_, device.Allocate(kSumBytes, Use::kCommunication, "gradient norm"));
   ZS_ASSIGN_OR_RETURN(scalars_, device.Allocate(kScalarsBytes, Use::kCommunication, "step scalars"));
   ZS_ASSIGN_OR_RETURN(host_, device.AllocateHost(kScalarsBytes + kSignatureBytes, Use::kCommunication, "step scalars"));
+  device.elementwise().Fill(*compute_, loss_scale(), device::InitialLossScale(rule_.loss_scale));
   return absl::OkStatus();
+}
+
+Array StepEnd::loss_scale() const {
+  constexpr int64_t kFirst = offsetof(device::StepScalars, scaling) + offsetof(device::LossScaleState, scale);
+  return scalars_.array(DType::kUint8).Slice(kFirst, SizeOf(DType::kFloat32)).As(DType::kFloat32);
+}
+
+double StepEnd::StoredLossScale(bool ended) {
+  if (rule_.loss_scale.kind != device::LossScaleKind::kDynamic) return device::InitialLossScale(rule_.loss_scale);
+  device::StepScalars scalars;
+  communicator_->device().CopyToHost(*compute_, scalars_.array(DType::kUint8), &scalars);
+  compute_->Synchronize();
+  return ended && ran_ ? scalars.loss_scale : scalars.scaling.scale;
 }
 
 absl::Status StepEnd::Run(const GradientStore& gradients, ParameterStore& parameters, std::optional<double> learning_rate) {

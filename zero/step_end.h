@@ -47,6 +47,10 @@ class StepEnd {
   absl::StatusOr<device::StepScalars> Result();
 
   UpdatePass& update() { return *update_; }
+  // What the next step's loss is multiplied by, [1] fp32, written on the compute stream by Run.
+  device::Array loss_scale() const;
+  // What stored gradients were multiplied by: those of the step that is under way, or (`ended`) those of the last Run. Waits.
+  double StoredLossScale(bool ended);
 
  private:
   StepEnd(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute);

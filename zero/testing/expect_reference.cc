@@ -75,12 +75,14 @@ std::vector<TrainingRun> ExpectReference(const std::vector<model::UnitSpec>& uni
           << result.gradient_norm << " for " << scalars.norm << ", step " << step;
       EXPECT_TRUE(SameBits(result.clip_factor, scalars.clip_factor));
       EXPECT_TRUE(SameBits(result.learning_rate, scalars.learning_rate));
+      EXPECT_EQ(result.loss_scale, scalars.loss_scale);
       EXPECT_EQ(result.skipped, scalars.skip != 0);
     }
   }
+  const double loss_scale = runs[0].results.empty() ? 1 : runs[0].results.back().loss_scale;
   for (int r = 0; r < ranks.world_size; ++r) {
     SCOPED_TRACE("rank " + std::to_string(r));
-    ExpectSameTensors(runs[r], reference, GradientScale(options, ranks.world_size));
+    ExpectSameTensors(runs[r], reference, GradientScale(options, ranks.world_size) / loss_scale);
   }
   return runs;
 }

@@ -116,6 +116,11 @@ device::StepScalars Reference::Step(const Schedule& schedule) {
   return Update();
 }
 
+float Reference::LossScale() const {
+  const float scale = scalars_.scaling.scale;
+  return scale == 0 ? device::InitialLossScale(options_.optimizer.loss_scale) : scale;
+}
+
 double Reference::LossOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const {
   double loss = 0;
   for (size_t e = 0; e < tensor.weights.size(); ++e) {
@@ -128,7 +133,7 @@ double Reference::LossOf(const Tensor& tensor, const Use& use, int rank, int mic
 std::vector<float> Reference::GradientOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const {
   std::vector<float> g(tensor.weights.size());
   for (size_t e = 0; e < g.size(); ++e) {
-    g[e] = UseGradient({rank, step_, micro_batch}, use.unit, use.parameter, units_[use.unit].backward_reads_parameters,
+    g[e] = LossScale() * UseGradient({rank, step_, micro_batch}, use.unit, use.parameter, units_[use.unit].backward_reads_parameters,
                        static_cast<int64_t>(e), Rounded(options_.dtype, tensor.weights[e]));
   }
   return g;

@@ -34,7 +34,7 @@ class Reference {
   const std::vector<double>& losses() const { return losses_; }
 
   const std::vector<float>& weights(const std::string& name) const;  // the fp32 masters
-  const std::vector<float>& gradient(const std::string& name) const;  // of the last step: summed, not scaled
+  const std::vector<float>& gradient(const std::string& name) const;  // of the last step: as it is stored
   const std::vector<float>& moment(int i, const std::string& name) const;
 
  private:
@@ -49,6 +49,7 @@ class Reference {
     int parameter;  // of the unit
   };
 
+  float LossScale() const;  // of this step
   double LossOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const;
   std::vector<float> GradientOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const;
   void Reduce(Tensor& tensor, const std::vector<std::vector<Use>>& uses) const;

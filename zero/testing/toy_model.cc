@@ -108,7 +108,7 @@ void ToyModel::Recompute(device::Stream& stream, std::span<const Array> paramete
 }
 
 void ToyModel::Backward(device::Stream& stream, int unit, std::span<const Array> parameters,
-                        std::span<const model::GradientTarget> targets, const Sample& sample) const {
+                        std::span<const model::GradientTarget> targets, const Sample& sample, Array loss_scale) const {
   const bool reads = units_[unit].backward_reads_parameters;
   for (size_t i = 0; i < targets.size(); ++i) {
     const Array& target = targets[i].array;
@@ -119,17 +119,20 @@ void ToyModel::Backward(device::Stream& stream, int unit, std::span<const Array>
       ForDType(target.dtype(), [&](auto gradient_type) {
         using V = decltype(value_type);
         using G = decltype(gradient_type);
-        const auto kernel = [](std::span<const V> v, std::span<G> g, Sample s, int u, int q, bool r, bool add) {
+        const auto kernel = [](std::span<const V> v, std::span<G> g, std::span<const float> scale, Sample s, int u, int q, bool r,
+                               bool add) {
           for (size_t e = 0; e < g.size(); ++e) {
-            const float x = UseGradient(s, u, q, r, static_cast<int64_t>(e), r ? Value(v[e]) : 0);
+            const float x = scale[0] * UseGradient(s, u, q, r, static_cast<int64_t>(e), r ? Value(v[e]) : 0);
             Store(add ? Value(g[e]) + x : x, &g[e]);
           }
         };
         const int p = static_cast<int>(i);
         if (targets[i].accumulate) {
-          HostLaunch(stream, "toy backward, added", kernel, Read<V>(values), Update<G>(target), sample, unit, p, reads, true);
+          HostLaunch(stream, "toy backward, added", kernel, Read<V>(values), Update<G>(target), Read<float>(loss_scale),
+                     sample, unit, p, reads, true);
         } else {
-          HostLaunch(stream, "toy backward", kernel, Read<V>(values), Write<G>(target), sample, unit, p, reads, false);
+          HostLaunch(stream, "toy backward", kernel, Read<V>(values), Write<G>(target), Read<float>(loss_scale), sample,
+                     unit, p, reads, false);
         }
       });
     });

@@ -9,7 +9,7 @@
 // Example:
 //   ToyModel model(units);
 //   model.Forward(compute, u, parameters, {.rank = 0, .step = 3, .micro_batch = 1}, loss);
-//   model.Backward(compute, u, parameters, targets, {.rank = 0, .step = 3, .micro_batch = 1});
+//   model.Backward(compute, u, parameters, targets, {.rank = 0, .step = 3, .micro_batch = 1}, engine.loss_scale());
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,9 @@ class ToyModel {
                device::Array loss) const;
   // Forward again for the sake of backward, which wants nothing of it: reads the parameters.
   void Recompute(device::Stream& stream, std::span<const device::Array> parameters) const;
+  // loss_scale: [1] fp32, what gradients are multiplied by.
   void Backward(device::Stream& stream, int unit, std::span<const device::Array> parameters,
-                std::span<const model::GradientTarget> targets, const Sample& sample) const;
+                std::span<const model::GradientTarget> targets, const Sample& sample, device::Array loss_scale) const;
 
  private:
   void Pad(device::Stream& stream, const device::Array& array) const;

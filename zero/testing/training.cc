@@ -44,7 +44,7 @@ absl::Status RunMicroBatch(Engine& engine, const ToyModel& model, const std::vec
       model.Recompute(engine.compute(), parameters);
     } else {
       ZS_ASSIGN_OR_RETURN(const auto gradients, engine.gradients(u));
-      model.Backward(engine.compute(), u, parameters, gradients, sample);
+      model.Backward(engine.compute(), u, parameters, gradients, sample, engine.loss_scale());
       ZS_RETURN_IF_ERROR(engine.GradientsReady(u));
     }
     ZS_RETURN_IF_ERROR(engine.Reshard(u));
