@@ -20,6 +20,9 @@ struct ParameterSpec {
   int group = 0;
   // A frozen parameter (false) has no gradient, no moments, and is never written by the optimizer.
   bool trainable = true;
+  // Begins frozen, though it is trainable: it has its state and counts as trainable from the start, but no gradient until it is
+  // unfrozen.
+  bool frozen = false;
   // The name of an earlier parameter that this one is, or empty: one storage, one gradient (the sum), one optimizer state. The
   // shapes are equal.
   std::string tied_to = {};

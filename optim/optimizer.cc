@@ -137,11 +137,18 @@ absl::Status Optimizer::Apply(device::Stream& stream, const Update& update) {
   auto run = std::lower_bound(runs_.begin(), runs_.end(), begin,
                               [](const Run& r, int64_t first) { return r.first + r.count <= first; });
   for (; run != runs_.end() && run->first < end; ++run) {
+    if (run->frozen) continue;
     const int64_t first = std::max(run->first, begin);
     const int64_t count = std::min(run->first + run->count, end) - first;
     if (count > 0) ApplyRun(stream, update, {first, count, run->group});
   }
   return absl::OkStatus();
+}
+
+void Optimizer::SetFrozen(int64_t first, int64_t count, bool frozen) {
+  for (Run& run : runs_) {
+    if (run.first < first + count && first < run.first + run.count) run.frozen = frozen;
+  }
 }
 
 void Optimizer::ApplyRun(device::Stream& stream, const Update& update, const Run& run) {

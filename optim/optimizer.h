@@ -35,6 +35,7 @@ struct Run {
   int64_t first = 0;
   int64_t count = 0;
   int group = 0;
+  bool frozen = false;  // for now: not touched
 };
 
 // One step on elements first ... first + weights.elements() - 1 of the shard.
@@ -75,6 +76,9 @@ class Optimizer {
   // scalars say skip, nothing is written. Errors: kInvalidArgument, for arrays whose sizes or dtypes do not fit; then
   // nothing was queued.
   absl::Status Apply(device::Stream& stream, const Update& update);
+
+  // Of the runs that lie, in whole or in part, in elements first ... first + count - 1. No Apply is under way.
+  void SetFrozen(int64_t first, int64_t count, bool frozen);
 
   // Read and written by name: in memory of the Optimizer's device. Empty where each Update brings the state.
   std::span<const StateTensor> state() const { return state_; }

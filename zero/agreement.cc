@@ -25,7 +25,9 @@ std::string Text(const EngineOptions& o) {
   absl::StrAppend(&text, ", accumulation ", o.accumulation, ", clip ", o.clip, ", average ", o.average, ", gradient_scale ",
                   o.gradient_scale);
   absl::StrAppend(&text, ", dtype ", static_cast<int>(o.dtype), ", gradient_dtype ",
-                  o.gradient_dtype ? static_cast<int>(*o.gradient_dtype) : -1);
+                  o.gradient_dtype ? static_cast<int>(*o.gradient_dtype) : -1, ", communication_dtype ",
+                  o.communication_dtype ? static_cast<int>(*o.communication_dtype) : -1, ", prescale_gradients ",
+                  o.prescale_gradients, " ", o.gradient_predivide_factor);
   const optim::OptimizerOptions& p = o.optimizer;
   const optim::LossScale& l = p.loss_scale;
   absl::StrAppend(&text, ", loss_scale ", static_cast<int>(l.kind), " ", l.value, " ", l.initial_power, " ", l.window, " ",
@@ -45,7 +47,7 @@ std::string Text(const Layout& layout) {
                     absl::StrJoin(unit.parameters, " "), "\n");
   }
   for (const Parameter& p : layout.parameters()) {
-    absl::StrAppend(&text, p.spec.name, " [", absl::StrJoin(p.spec.shape, ", "), "] ", p.spec.group, " ", p.spec.trainable,
+    absl::StrAppend(&text, p.spec.name, " [", absl::StrJoin(p.spec.shape, ", "), "] ", p.spec.group, " ", p.spec.trainable, p.spec.frozen,
                     "\n");
   }
   return text;

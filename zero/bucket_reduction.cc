@@ -27,6 +27,7 @@ BucketReduction::BucketReduction(comm::Communicator& communicator, const Layout&
       route_(RouteOf(options)),
       op_(PrecisionOf(options, layout.world_size()).averages ? ReduceOp::kAverage : ReduceOp::kSum),
       round_robin_(options.round_robin_gradients),
+      uses_all_(!ShardsOptimizer(options.stage)),
       bucket_positions_(RoundedBucketElements(options.reduce_bucket_size, layout.world_size())) {
   if (route_ == Route::kReduceScatter) bucket_positions_ /= layout.world_size();
   segments_.reserve(layout.sections().size());
@@ -44,6 +45,11 @@ int64_t BucketReduction::Positions(int section) const {
       return s.bounds.back();
   }
   return 0;
+}
+
+Range BucketReduction::Used(int section) const {
+  const Section& s = layout_->sections()[section];
+  return uses_all_ ? Range{0, s.elements} : s.Owned(communicator_->rank());
 }
 
 comm::Work BucketReduction::Issue(std::span<const Piece> pieces, comm::CallOptions options) {

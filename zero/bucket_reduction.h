@@ -49,6 +49,8 @@ class BucketReduction {
   // Whether the sum can go to Piece::shard; where not, it is left in place.
   bool HasOutput() const { return route_ == Route::kReduceScatter || route_ == Route::kReduceToOwner; }
   int64_t Positions(int section) const;
+  // Which part of a section's sum this rank uses: all of it in stage 0, its own in the others.
+  Range Used(int section) const;
   int64_t bucket_positions() const { return bucket_positions_; }
   // Collectives issued so far.
   int64_t reductions() const { return reductions_; }
@@ -71,6 +73,7 @@ class BucketReduction {
   Route route_;
   comm::ReduceOp op_;
   bool round_robin_;
+  bool uses_all_;
   int64_t bucket_positions_;
   int64_t reductions_ = 0;
   int next_owner_ = 0;

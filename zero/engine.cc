@@ -64,6 +64,12 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
   ZS_ASSIGN_OR_RETURN(p.gradients, GradientStore::Create(communicator, p.layout, p.options, *p.compute));
   ZS_ASSIGN_OR_RETURN(p.step_end, StepEnd::Create(communicator, p.layout, p.options, *p.compute));
   ZS_ASSIGN_OR_RETURN(p.tensors, TensorAccess::Create(communicator, p.layout, p.options, *p.compute));
+  ZS_ASSIGN_OR_RETURN(p.minimum, RankMinimum::Create(communicator, *p.compute));
+  p.frozen.resize(p.layout.parameters().size());
+  for (size_t i = 0; i < p.frozen.size(); ++i) {
+    const model::ParameterSpec& spec = p.layout.parameters()[i].spec;
+    if (spec.trainable && spec.frozen) p.Freeze(static_cast<int>(i), true);
+  }
   return engine;
 }
 

@@ -42,6 +42,7 @@
 #include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/pass.h"
 
 namespace zeroshard::zero {
@@ -111,6 +112,18 @@ class Engine {
   absl::Status Step(const StepOptions& options = {});
   // The last Step's numbers; waits for them. Errors: the communicator's or device's first, kFailedPrecondition before any Step.
   absl::StatusOr<StepResult> Result();
+  // Whose fault it is that the last Step was skipped: a gradient that was not finite, of which parameter, on which rank; nothing if
+  // all were finite. Waits. Errors: kFailedPrecondition after the next step's first gradients.
+  absl::StatusOr<std::optional<NonFiniteGradient>> FindNonFinite();
+
+  // Between steps: parameters of this name ('*' stands for any characters) are frozen from now on, or trained (on). A frozen one has
+  // no gradient: it is not in the norm, its weights and moments stay. What is to be unfrozen was declared trainable; see
+  // model::ParameterSpec::frozen. Waits.
+  // Errors: kNotFound if none has such a name; kInvalidArgument, naming one that cannot be unfrozen; kFailedPrecondition in a step,
+  // or where ranks call it for different ones.
+  absl::Status SetFrozen(std::string_view pattern, bool frozen);
+  absl::StatusOr<bool> IsFrozen(std::string_view name) const;
+
   // Drops what has been done since the last Step: gradients are forgotten, all units are resharded. Parameters stay.
   absl::Status Abandon();
 

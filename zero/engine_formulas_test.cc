@@ -71,6 +71,9 @@ TEST(EngineMemory, IsTheFormulasInTwoByteDTypes) {
       for (int accumulation : {1, 2}) {
         options.dtype = accumulation == 1 ? device::DType::kFloat16 : device::DType::kBfloat16;
         options.accumulation = accumulation;
+        options.communication_dtype = {};
+        ExpectMemory(OddUnits(), options, world);
+        options.communication_dtype = device::DType::kFloat32;
         ExpectMemory(OddUnits(), options, world);
       }
     });
@@ -152,6 +155,9 @@ TEST(EngineWire, IsTheFormulasInTwoByteDTypes) {
       options.dtype = world == 2 ? device::DType::kBfloat16 : device::DType::kFloat16;
       for (int accumulation : {1, 3}) {
         options.accumulation = accumulation;
+        options.communication_dtype = {};
+        ExpectWire(options, world);
+        options.communication_dtype = device::DType::kFloat32;
         ExpectWire(options, world);
       }
     });

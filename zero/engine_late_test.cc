@@ -57,6 +57,23 @@ TEST_P(EngineOnLateDevice, GivesTheSameBitsWithoutARace) {
   }
 }
 
+TEST_P(EngineOnLateDevice, GivesTheSameBitsInTwoByteDTypes) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
+      EngineOptions options = Options(stage, partition);
+      options.dtype = partition == Partition::kFlat ? device::DType::kFloat16 : device::DType::kBfloat16;
+      options.optimizer.loss_scale = {.kind = device::LossScaleKind::kDynamic, .initial_power = 4};
+      options.accumulation = 1 + stage % 2;
+      ExpectReference(OddUnits(), options, LateRanks({.order = GetParam(), .seed = static_cast<uint32_t>(stage + 7)}, 2),
+                      {.steps = 2});
+      options.communication_dtype = device::DType::kFloat32;
+      options.prescale_gradients = true;
+      ExpectReference(OddUnits(), options, LateRanks({.order = GetParam(), .seed = static_cast<uint32_t>(stage + 8)}, 2),
+                      {.steps = 2});
+    }
+  }
+}
+
 TEST_P(EngineOnLateDevice, GivesTheSameBitsWithEveryOptionOfStageThree) {
   for (bool keep : {false, true}) {
     for (bool reduce_scatter : {true, false}) {

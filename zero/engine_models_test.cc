@@ -65,6 +65,19 @@ TEST(EngineModels, OneTrainableTensorAmongFrozenOnes) {
   ExpectEverywhere(units, 2, {.steps = 2});
 }
 
+TEST(EngineModels, ParametersThatAreFrozenAndUnfrozenBetweenSteps) {
+  std::vector<UnitSpec> units = OddUnits();
+  units[3].parameters[0].frozen = true;
+  const auto freeze = [&](int step) -> std::vector<std::pair<std::string, bool>> {
+    if (step == 1) return {{"wte", true}, {units[3].parameters[0].name, false}};
+    if (step == 2) return {{"block.0.weight", true}, {"norm", true}};
+    if (step == 3) return {{"wte", false}, {"norm", false}};
+    return {};
+  };
+  ExpectEverywhere(units, 1, {.steps = 4, .freeze = freeze});
+  ExpectEverywhere(units, 2, {.steps = 4, .freeze = freeze}, {2});
+}
+
 TEST(EngineModels, LayersThatTakeTurns) {
   const auto schedule = [](int step) { return Schedule{{0, step % 2 == 0 ? 1 : 2, 3}}; };
   ExpectEverywhere(EqualUnits(4, 150), 1, {.steps = 4, .schedule = schedule});

@@ -171,6 +171,20 @@ INSTANTIATE_TEST_SUITE_P(AllStages, EngineOffload, ::testing::ValuesIn(Cases()),
 });
 
 // The table of the formulas in plain numbers: 25,600 elements on two ranks, bf16 with Adam, sub-groups of 5,000.
+TEST_P(EngineOffload, FrozenParametersKeepTheirWeightsAndState) {
+  const auto freeze = [](int step) -> std::vector<std::pair<std::string, bool>> {
+    if (step == 1) return {{"wte", true}, {"block.0.weight", true}};
+    if (step == 2) return {{"wte", false}};
+    return {};
+  };
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+    EngineOptions options = Options();
+    options.dtype = dtype;
+    options.offload_ratio = 0.4;
+    ExpectReference(OddUnits(), options, {.world_size = 2}, {.steps = 4, .freeze = freeze});
+  }
+}
+
 TEST(EngineOffloadMemory, IsTheFormulasTable) {
   const absl::StatusOr<Layout> layout = Layout::Create(testing::EqualUnits(4, 6400), {.world_size = 2});
   ASSERT_TRUE(layout.ok());

@@ -39,6 +39,16 @@ absl::Status CheckDTypes(const EngineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("dtype is ", std::string(device::Name(options.dtype)), "; it is fp32, bf16 or fp16"));
   }
+  const device::DType wire = options.communication_dtype.value_or(device::DType::kFloat32);
+  if (!IsTrainingDType(wire)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("communication_dtype is ", std::string(device::Name(wire)), "; it is fp32, bf16 or fp16"));
+  }
+  const double factor = options.gradient_predivide_factor;
+  if (!std::isfinite(factor) || factor <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient_predivide_factor is ", factor, "; it is finite and above 0, say 1 or the number of ranks"));
+  }
   if (gradients == options.dtype || gradients == device::DType::kFloat32) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("gradient_dtype is ", std::string(device::Name(gradients)), " with dtype ",
                                                  std::string(device::Name(options.dtype)),
@@ -51,9 +61,6 @@ absl::Status NotBuilt(bool asked, const char* option) {
 }
 
 absl::Status CheckBuilt(const EngineOptions& options) {
-  ZS_RETURN_IF_ERROR(NotBuilt(options.communication_dtype.has_value(), "communication_dtype"));
-  ZS_RETURN_IF_ERROR(NotBuilt(options.prescale_gradients, "prescale_gradients"));
-  ZS_RETURN_IF_ERROR(NotBuilt(options.gradient_predivide_factor != 1, "gradient_predivide_factor"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.world_invariant, "world_invariant"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.shard_size != 0, "shard_size"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.prefetch_bucket_size != 0, "prefetch_bucket_size"));

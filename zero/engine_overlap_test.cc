@@ -102,6 +102,7 @@ TEST(EngineOverlap, ADelayingTransportThatPoisonsChangesNoBit) {
     options.accumulation = 1 + i % 2;
     options.reduce_bucket_size = 1000;
     options.optimizer.groups = {{}, {}};
+    options.dtype = i % 7 < 4 ? device::DType::kFloat32 : device::DType::kBfloat16;
     testing::ExpectReference(OddUnits(), options, {.world_size = 2 + i % 2, .backend = slow}, {.steps = 2});
   }
 }

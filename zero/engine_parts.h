@@ -5,12 +5,14 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/zero/engine.h"
 #include "zeroshard/zero/gradient_store.h"
 #include "zeroshard/zero/parameter_store.h"
+#include "zeroshard/zero/rank_minimum.h"
 #include "zeroshard/zero/step_end.h"
 #include "zeroshard/zero/tensor_access.h"
 
@@ -25,6 +27,8 @@ struct Engine::Parts {
   std::unique_ptr<GradientStore> gradients = {};
   std::unique_ptr<StepEnd> step_end = {};
   std::unique_ptr<TensorAccess> tensors = {};
+  std::unique_ptr<RankMinimum> minimum = {};
+  std::vector<bool> frozen = {};  // [Layout::parameters]: for now
 
   // Errors: kInvalidArgument for a unit that is none; the communicator's.
   absl::Status CheckUnit(int unit) const;
@@ -34,6 +38,12 @@ struct Engine::Parts {
   // `trainable` is wanted.
   absl::StatusOr<int> FindTensor(std::string_view name, size_t elements, bool trainable) const;
   absl::StatusOr<int> FindWritten(std::string_view name, size_t elements, bool trainable) const;
+  // Errors: kFailedPrecondition in a step; kNotFound if the pattern matches nothing; kInvalidArgument for what cannot be unfrozen.
+  absl::Status CheckFreeze(std::string_view pattern, bool to_frozen) const;
+  void Freeze(int parameter, bool to_frozen);
+  // Errors: kFailedPrecondition, naming the parameter, if it is frozen for now.
+  absl::Status CheckHasGradient(int parameter) const;
+
   // Of UpdatePass::states.
   absl::StatusOr<int> FindMoment(std::string_view moment) const;
   // What a step's gradient is of what is stored now. Waits.

@@ -128,6 +128,43 @@ TEST(EnginePrecision, AnAverageOverThirtyTwoRanksNeitherOverflowsNorVanishesInFp
   }
 }
 
+// What dividing before the sum does to fp16: 32 times 4096 fits once more, and 6e-8 vanishes.
+TEST(EnginePrecision, DividingBeforeTheSumKeepsLargeValuesAndLosesSmallOnes) {
+  for (bool prescale : {true, false}) {
+    for (double value : {4096.0, 6e-8}) {
+      EngineOptions options = Options(2, DType::kFloat16);
+      options.prescale_gradients = prescale;
+      options.gradient_predivide_factor = prescale ? 1 : 16;
+      RunOnRanks({.world_size = 32}, [&](comm::Communicator& communicator) {
+        auto engine = Engine::Create(communicator, EqualUnits(1, 100), options);
+        ASSERT_TRUE(engine.ok()) << engine.status();
+        ASSERT_EQ(Backward(**engine, value), absl::OkStatus());
+        ASSERT_EQ((*engine)->Step(), absl::OkStatus());
+        EXPECT_FALSE((*engine)->Result()->skipped);
+        std::vector<float> gradient(100);
+        ASSERT_EQ((*engine)->ReadGradient("unit.0.weight", gradient), absl::OkStatus());
+        EXPECT_EQ(gradient, std::vector<float>(100, value > 1 ? 4096 : 0));
+      });
+    }
+  }
+}
+
+TEST(EnginePrecision, ACommunicationDTypeIsWhatTravels) {
+  for (int stage : {0, 1, 2, 3}) {
+    EngineOptions options = Options(stage, DType::kFloat32);
+    options.communication_dtype = DType::kFloat16;
+    options.average = false;
+    RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+      auto engine = Engine::Create(communicator, EqualUnits(1, 100), options);
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      ASSERT_EQ(Backward(**engine, 0.1), absl::OkStatus());
+      std::vector<float> gradient(100);
+      ASSERT_EQ((*engine)->ReadGradient("unit.0.weight", gradient), absl::OkStatus());
+      EXPECT_EQ(gradient, std::vector<float>(100, 2 * ToFloat(device::ToFloat16(0.1f))));
+    });
+  }
+}
+
 TEST(EnginePrecision, ThreeOverflowsMoveTheLossScaleAndNothingElse) {
   const auto change = [](EngineOptions& options) {
     options.dtype = DType::kFloat16;

@@ -55,6 +55,12 @@ absl::Status Engine::Parts::StoreState(int state, int section, Range piece, Arra
                                        from.Slice(kept.first - piece.first, kept.count));
 }
 
+absl::Status Engine::Parts::CheckHasGradient(int parameter) const {
+  if (!frozen[parameter]) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(layout.parameters()[parameter].spec.name, " is frozen for now, and has no gradient; SetFrozen unfreezes it"));
+}
+
 double Engine::Parts::StoredGradientScale() {
   return GradientScale(options, layout.world_size()) / step_end->StoredLossScale(/*ended=*/!gradients->finished());
 }
@@ -94,6 +100,7 @@ absl::Status Engine::WriteParameter(std::string_view name, std::span<const float
 absl::Status Engine::ReadGradient(std::string_view name, std::span<float> values) {
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindTensor(name, values.size(), /*trainable=*/true));
+  ZS_RETURN_IF_ERROR(p.CheckHasGradient(parameter));
   if (p.gradients->Started()) ZS_RETURN_IF_ERROR(p.gradients->Finish());
   const auto source = [&](int section, Range part, Array to) {
     p.gradients->ReadHeld(section, part, to);
@@ -105,6 +112,7 @@ absl::Status Engine::ReadGradient(std::string_view name, std::span<float> values
 absl::Status Engine::WriteGradient(std::string_view name, std::span<const float> values) {
   Parts& p = *parts_;
   ZS_ASSIGN_OR_RETURN(const int parameter, p.FindWritten(name, values.size(), /*trainable=*/true));
+  ZS_RETURN_IF_ERROR(p.CheckHasGradient(parameter));
   ZS_RETURN_IF_ERROR(p.gradients->Finish());
   const int section = p.layout.parameters()[parameter].section;
   if (section < 0) return absl::OkStatus();

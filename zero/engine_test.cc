@@ -288,6 +288,97 @@ TEST(Engine, ANonFiniteGradientOfOneRankIsSkippedByAll) {
   });
 }
 
+TEST(Engine, AFrozenParameterIsNotInTheNormAndKeepsItsState) {
+  OnEngines(EqualUnits(3, 100), 2, [](Engine& engine, comm::Communicator&) {
+    ASSERT_OK(engine.SetFrozen("unit.*", true));
+    ASSERT_OK(engine.SetFrozen("*.1.weig*", false));
+    EXPECT_TRUE(*engine.IsFrozen("unit.0.weight"));
+    EXPECT_FALSE(*engine.IsFrozen("unit.1.weight"));
+    for (int u : {2, 1, 0}) {
+      ASSERT_OK(engine.Unshard(u, Pass::kBackward));
+      const device::Array target = (*engine.gradients(u))[0].array;
+      EXPECT_EQ(target.empty(), u != 1);
+      if (!target.empty()) engine.compute().device().elementwise().Fill(engine.compute(), target, 2);
+      ASSERT_OK(engine.GradientsReady(u));
+      ASSERT_OK(engine.Reshard(u));
+    }
+    ExpectSays(engine.SetFrozen("unit.0.weight", false), absl::StatusCode::kFailedPrecondition, "in the middle of a step");
+    ASSERT_OK(engine.Step());
+    EXPECT_EQ(engine.Result()->gradient_norm, 20);
+    std::vector<float> values(100);
+    ExpectSays(engine.ReadGradient("unit.0.weight", values), absl::StatusCode::kFailedPrecondition, "is frozen for now");
+    ASSERT_OK(engine.ReadParameter("unit.0.weight", values));
+    EXPECT_EQ(values, std::vector<float>(100, 0));
+  });
+}
+
+TEST(Engine, WhatCannotBeFrozenOrUnfrozenIsRefusedByName) {
+  OnEngines(OddUnits(), 2, [](Engine& engine, comm::Communicator& communicator) {
+    ExpectSays(engine.SetFrozen("block.7.*", true), absl::StatusCode::kNotFound, "no parameter is called block.7.*");
+    ExpectSays(engine.SetFrozen("still.weight", false), absl::StatusCode::kInvalidArgument,
+               "still.weight cannot be unfrozen");
+    EXPECT_OK(engine.SetFrozen("still.weight", true));
+    ExpectSays(engine.SetFrozen(communicator.rank() == 0 ? "wte" : "wpe", true), absl::StatusCode::kFailedPrecondition,
+               "ranks call SetFrozen for different parameters");
+    EXPECT_FALSE(*engine.IsFrozen("wte"));
+  });
+}
+
+// Backward of every unit; gradients are 1, but for unit 1's on one rank.
+void BackwardWith(Engine& engine, comm::Communicator& communicator, int rank, double bad) {
+  for (int u : {2, 1, 0}) {
+    ASSERT_OK(engine.Unshard(u, Pass::kBackward));
+    const device::Array target = (*engine.gradients(u))[0].array;
+    device::Elementwise& elementwise = engine.compute().device().elementwise();
+    elementwise.Fill(engine.compute(), target, 1);
+    if (u == 1 && communicator.rank() == rank) elementwise.Fill(engine.compute(), target.Slice(57, 1), bad);
+    ASSERT_OK(engine.GradientsReady(u));
+    ASSERT_OK(engine.Reshard(u));
+  }
+}
+
+TEST(Engine, ANonFiniteGradientIsNamedWithItsRank) {
+  for (device::DType dtype : {device::DType::kFloat32, device::DType::kBfloat16}) {
+    OnEngines(
+        EqualUnits(3, 100), 3,
+        [](Engine& engine, comm::Communicator& communicator) {
+          for (double bad : {1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 1.0}) {
+            BackwardWith(engine, communicator, /*rank=*/2, bad);
+            ExpectSays(engine.FindNonFinite().status(), absl::StatusCode::kFailedPrecondition, "after the next step began");
+            ASSERT_OK(engine.Step());
+            EXPECT_EQ(engine.Result()->skipped, bad != 1);
+            const auto found = engine.FindNonFinite();
+            ASSERT_OK(found);
+            ASSERT_EQ(found->has_value(), bad != 1);
+            if (!found->has_value()) continue;
+            EXPECT_EQ((*found)->parameter, "unit.1.weight");
+            EXPECT_EQ((*found)->unit, "unit.1");
+            EXPECT_EQ((*found)->rank, 2);
+            EXPECT_EQ((*found)->is_nan, std::isnan(bad));
+          }
+        },
+        [&](EngineOptions& options) { options.dtype = dtype; });
+  }
+}
+
+TEST(Engine, ASumOverRanksThatOverflowsIsNoRanksFault) {
+  OnEngines(EqualUnits(3, 100), 2, [](Engine& engine, comm::Communicator& communicator) {
+    for (int u : {2, 1, 0}) {
+      ASSERT_OK(engine.Unshard(u, Pass::kBackward));
+      engine.compute().device().elementwise().Fill(engine.compute(), (*engine.gradients(u))[0].array, 3e38);
+      ASSERT_OK(engine.GradientsReady(u));
+      ASSERT_OK(engine.Reshard(u));
+    }
+    ASSERT_OK(engine.Step());
+    const auto found = engine.FindNonFinite();
+    ASSERT_OK(found);
+    ASSERT_TRUE(found->has_value());
+    EXPECT_EQ((*found)->parameter, "unit.0.weight");
+    EXPECT_EQ((*found)->rank, -1);
+    EXPECT_EQ(communicator.status(), absl::OkStatus());
+  });
+}
+
 TEST(Engine, AStepsOwnLearningRateComesBeforeTheSchedules) {
   OnEngines(EqualUnits(1, 10), 1, [](Engine& engine, comm::Communicator&) {
     ASSERT_OK(engine.Step({.learning_rate = 0.25}));

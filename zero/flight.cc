@@ -4,7 +4,9 @@
 
 namespace zeroshard::zero {
 
-Flight::Flight(BucketReduction& reduction, const Layout& layout, device::Stream& compute, device::Array memory, int sections,
+using device::Array;
+
+Flight::Flight(BucketReduction& reduction, const Layout& layout, device::Stream& compute, Array memory, int sections,
                const FlightOptions& options)
     : reduction_(&reduction), layout_(&layout), compute_(&compute), memory_(memory), options_(options) {
   taken_list_.reserve(sections);
@@ -14,18 +16,29 @@ Flight::Flight(BucketReduction& reduction, const Layout& layout, device::Stream&
   landed_ = compute.device().MakeEvent();
 }
 
-device::Array Flight::Place(int section) {
+Array Flight::Place(int section) {
   const int64_t elements = layout_->sections()[section].elements;
-  const device::Array place = memory_.Slice(used_, elements);
+  const Array place = memory_.Slice(used_, elements);
   if (used_ == 0) compute_->Wait(*landed_);
   used_ += elements;
   ++placed_;
   return place;
 }
 
+Array Flight::Prepare(const Array& gradient) {
+  device::Elementwise& elementwise = compute_->device().elementwise();
+  if (options_.prescale != 1) elementwise.Scale(*compute_, gradient, 1 / options_.prescale);
+  if (options_.wire.empty()) return gradient;
+  const auto first = static_cast<int64_t>(gradient.address() - memory_.address()) / SizeOf(memory_.dtype());
+  const Array copy = options_.wire.Slice(first, gradient.elements());
+  elementwise.Convert(*compute_, gradient, copy);
+  return copy;
+}
+
 void Flight::Take(const Departure& departure) {
+  const Array travels = Prepare(departure.gradient);
   compute_->Record(*ready_[taken_list_.size()]);
-  taken_list_.push_back({.departure = departure});
+  taken_list_.push_back({.departure = departure, .travels = travels});
   ++taken_;
   pending_positions_ += reduction_->Positions(departure.section);
   if (options_.hold) return;
@@ -49,8 +62,8 @@ void Flight::Send(int64_t positions) {
     const int64_t count = std::min(left, positions);
     pieces_.push_back({.section = d.section,
                        .positions = {pending.sent, count},
-                       .gradient = d.gradient,
-                       .shard = LandsByItself(d) ? d.shard : device::Array()});
+                       .gradient = pending.travels,
+                       .shard = LandsByItself(pending) ? d.shard : Array()});
     pending.sent += count;
     positions -= count;
     if (count == left) ++first_pending_;
@@ -61,13 +74,14 @@ void Flight::Send(int64_t positions) {
 
 // What is added to the shard is reduced in place first, and what the shard keeps in another dtype: so it is rounded once, to what
 // travels, by every route.
-bool Flight::LandsByItself(const Departure& d) const {
-  return reduction_->HasOutput() && !d.accumulate && d.host_first < 0 && d.shard.dtype() == d.gradient.dtype();
+bool Flight::LandsByItself(const Pending& pending) const {
+  const Departure& d = pending.departure;
+  return reduction_->HasOutput() && !d.accumulate && d.host_first < 0 && d.shard.dtype() == pending.travels.dtype();
 }
 
 void Flight::Land() {
   if (!taken_list_.empty()) last_.WaitOn(*compute_);
-  for (const Pending& pending : taken_list_) LandOne(pending.departure);
+  for (const Pending& pending : taken_list_) LandOne(pending);
   if (options_.host != nullptr) LandInHost();
   taken_list_.clear();
   first_pending_ = 0;
@@ -77,14 +91,17 @@ void Flight::Land() {
   taken_ = 0;
 }
 
-void Flight::LandOne(const Departure& d) {
-  if (d.shard.empty()) return;
-  const Range owned = layout_->sections()[d.section].Owned(reduction_->rank());
-  const device::Array part = d.gradient.Slice(owned.first, d.shard.elements());
+void Flight::LandOne(const Pending& pending) {
+  const Departure& d = pending.departure;
+  const Range used = reduction_->Used(d.section);
+  if (used.count == 0) return;
+  const Array part = pending.travels.Slice(used.first, d.shard.empty() ? used.count : d.shard.elements());
   device::Elementwise& elementwise = compute_->device().elementwise();
-  if (d.accumulate) {
+  if (d.shard.empty()) {
+    if (!options_.wire.empty() && d.host_first < 0) elementwise.Convert(*compute_, part, d.gradient.Slice(used.first, used.count));
+  } else if (d.accumulate) {
     elementwise.Accumulate(*compute_, part, d.shard);
-  } else if (!LandsByItself(d)) {
+  } else if (!LandsByItself(pending)) {
     elementwise.Convert(*compute_, part, d.shard);
   }
 }
@@ -102,7 +119,7 @@ void Flight::LandInHost() {
     land();
     const Range owned = layout_->sections()[d.section].Owned(reduction_->rank());
     const int64_t resident = d.shard.elements();
-    last = {.part = d.gradient.Slice(owned.first + resident, owned.count - resident),
+    last = {.part = pending.travels.Slice(owned.first + resident, owned.count - resident),
             .first = d.host_first,
             .accumulate = d.accumulate,
             .ready = reduced_.get()};

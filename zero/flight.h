@@ -2,7 +2,8 @@
 // reduced, they land in the rank's shard.
 //
 // A flight's life: Place sections, one after another -> Take each as it is ready; each bucket that is full leaves -> Flush: the rest
-// leaves -> Land: compute is ordered after all of it, what lay in place is copied or added to the shard, the memory is free again.
+// leaves -> Land: compute is ordered after all of it, what lay in place is copied or added to the shard (a copy that travelled in
+// another dtype: back to the gradient), the memory is free again.
 //
 // Stages 2 and 3 have one or two of them for the units in backward, and one for each gradient that is summed over several uses. In
 // stages 0 and 1 the whole gradient buffer is a flight whose sections have fixed places, and nothing needs to land.
@@ -42,6 +43,9 @@ struct FlightOptions {
   bool hold = false;              // buckets leave in Flush only
   bool wait_at_once = false;      // compute waits for each bucket where it is issued
   HostGradients* host = nullptr;  // outlives the flight
+  // As many elements as the flight's memory, in another dtype: copies of the gradients travel here. Empty: they travel themselves.
+  device::Array wire = {};
+  double prescale = 1;  // gradients are divided by this before they travel
 };
 
 class Flight {
@@ -66,13 +70,16 @@ class Flight {
  private:
   struct Pending {
     Departure departure;
-    int64_t sent = 0;  // positions that have left
+    device::Array travels;  // the gradient, or its copy in `wire`
+    int64_t sent = 0;       // positions that have left
   };
   void Send(int64_t positions);
-  void LandOne(const Departure& departure);
+  // What is to travel of a gradient, ready on compute.
+  device::Array Prepare(const device::Array& gradient);
+  void LandOne(const Pending& pending);
   void LandInHost();
   // Whether the reduction leaves the sum in the shard.
-  bool LandsByItself(const Departure& departure) const;
+  bool LandsByItself(const Pending& pending) const;
 
   BucketReduction* reduction_;
   const Layout* layout_;

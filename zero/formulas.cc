@@ -9,7 +9,9 @@
 #include "zeroshard/zero/bucket_reduction.h"
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/offload/offload_plan.h"
+#include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/precision.h"
+#include "zeroshard/zero/rank_minimum.h"
 #include "zeroshard/zero/tensor_access.h"
 
 namespace zeroshard::zero {
@@ -21,7 +23,8 @@ int64_t Scratch(const Layout& layout) {
   // The norm's words and one for the ranks' signatures; the scalars, and the host's copy of them and of the signatures.
   const int64_t norm = (device::kExactSumWords + 1) * SizeOf(device::DType::kInt64);
   const int64_t scalars = 2 * static_cast<int64_t>(sizeof(device::StepScalars)) + SizeOf(device::DType::kInt64);
-  return norm + scalars + StagingElements(layout) * kFp32Bytes;
+  const int64_t watch = NonFiniteWatch::Bytes(layout) + RankMinimum::kBytes;
+  return norm + scalars + watch + StagingElements(layout) * kFp32Bytes;
 }
 
 // Elements that `rank` sends when all gradients are reduced once.
@@ -66,7 +69,9 @@ int64_t GatheredBytes(const Layout& layout, const EngineOptions& options) {
 }
 
 int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
-  if (!ShardsGradients(options.stage)) return 0;
+  const Precision precision = PrecisionOf(options, layout.world_size());
+  const int64_t copied = precision.converts() ? SizeOf(precision.wire) : 0;
+  if (!ShardsGradients(options.stage)) return layout.trainable_elements() * copied;
   int64_t largest = 0;
   int64_t all = 0;
   int64_t summed = 0;
@@ -82,7 +87,7 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
   const int64_t slots = options.overlap ? 2 : 1;
   const int64_t bucket = std::min(all, RoundedBucketElements(options.reduce_bucket_size, layout.world_size()));
   return (std::max(slots * largest, RoundUp(bucket, slots * kAlignmentElements)) + summed) *
-         SizeOf(PrecisionOf(options, layout.world_size()).backward);
+         (SizeOf(precision.backward) + copied);
 }
 
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank) {

@@ -53,7 +53,8 @@ int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int
 
 // Of `communication`. Gathered: the largest unit's own sections, 1 + prefetch times (all units' once, with keep_parameters), and
 // each tied parameter. In flight: the largest unit's gradient, twice with overlap, or one bucket, whichever is larger; and each
-// gradient that is summed over several uses. Both 0 where nothing is gathered, or in flight.
+// gradient that is summed over several uses; with communication_dtype, copies of all that in it too (stages 0 and 1: of all
+// gradients). Both 0 where nothing is gathered, or in flight.
 int64_t GatheredBytes(const Layout& layout, const EngineOptions& options);
 int64_t InFlightBytes(const Layout& layout, const EngineOptions& options);
 

@@ -76,7 +76,8 @@ void GradientStore::FillTargets(int unit) {
   for (size_t i = 0; i < layout.parameters.size(); ++i) {
     const int p = layout.parameters[i];
     const Parameter& parameter = layout_->parameters()[p];
-    if (parameter.section < 0 || !parameter.spec.trainable) continue;
+    u.targets[i] = {};
+    if (parameter.section < 0 || !parameter.spec.trainable || frozen_[p]) continue;
     const SectionState& s = sections_[parameter.section];
     // A parameter that is tied within the unit has its second target add to the first.
     const bool repeated = std::find(layout.parameters.begin(), layout.parameters.begin() + static_cast<int64_t>(i), p) !=
@@ -111,6 +112,7 @@ void GradientStore::Depart(int section) {
   SectionState& s = sections_[section];
   const bool lands = ShardsGradients(options_->stage);
   const Range in_host = InHost(section, {0, layout_->sections()[section].Owned(communicator_->rank()).count});
+  watch_->See(section, s.gradient);
   s.flight->Take({.section = section,
                   .gradient = s.gradient,
                   .shard = lands ? Held(section) : device::Array(),
@@ -149,6 +151,7 @@ absl::Status GradientStore::Finish() {
     const Range in_host = InHost(static_cast<int>(i), {0, layout_->sections()[i].Owned(communicator_->rank()).count});
     if (in_host.count > 0) host_->Zero(in_host);
   }
+  watch_->Forget();
   finished_ = true;
   return communicator_->status();
 }
@@ -202,6 +205,24 @@ void GradientStore::BeginStep() {
   finished_ = false;
   signature_ = 0;
   reduction_.BeginStep();
+  watch_->BeginStep();
+}
+
+void GradientStore::SetFrozen(int parameter, bool frozen) {
+  frozen_[parameter] = frozen;
+  watch_->SetFrozen(parameter, frozen);
+}
+
+absl::StatusOr<std::optional<NonFiniteGradient>> GradientStore::FindNonFinite(RankMinimum& minimum) {
+  const auto look = [&](const Part& part, const device::Array& largest) -> float {
+    const Range in_host = InHost(part.section, part.held);
+    const int64_t resident = part.held.count - in_host.count;
+    if (resident > 0) {
+      compute_->device().step().MaxMagnitude(*compute_, Held(part.section).Slice(part.held.first, resident), largest);
+    }
+    return in_host.count > 0 ? host_->Largest(in_host) : 0;
+  };
+  return watch_->Find(look, minimum);
 }
 
 }  // namespace zeroshard::zero

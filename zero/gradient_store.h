@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/flight.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/precision.h"
 
@@ -69,6 +71,10 @@ class GradientStore {
   // Forgets all contributions. Without Finish before it, what was under way is waited for and dropped.
   void BeginStep();
 
+  // See Engine. Between steps.
+  void SetFrozen(int parameter, bool frozen);
+  absl::StatusOr<std::optional<NonFiniteGradient>> FindNonFinite(RankMinimum& minimum);
+
   // What was reduced in this step, in which order, as a number below 2^31: the same on every rank, or their sums are of things that
   // do not belong together.
   uint32_t signature() const { return signature_; }
@@ -92,9 +98,11 @@ class GradientStore {
   GradientStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
                 device::Stream& compute);
   absl::Status Allocate();
-  void MakeResidentFlight();
+  absl::Status MakeResidentFlight();
+  absl::Status AllocateWire(int64_t elements);
   absl::Status MakeFlights();
-  void AddFlight(device::Array memory, int sections);
+  // Its memory: elements first ... of `all`.
+  void AddFlight(const device::Array& all, Range range, int sections);
 
   absl::Status CheckOpen(int unit) const;
   absl::Status OpenSection(int unit, int section);
@@ -122,6 +130,9 @@ class GradientStore {
   device::Buffer resident_;   // stages 0, 1: whole gradients; 2, 3: this rank's part, or what of it is not offloaded
   device::Buffer in_flight_;  // stages 2, 3
   std::unique_ptr<HostGradients> host_;
+  device::Buffer wire_;       // copies that travel, where they are of another dtype
+  std::unique_ptr<NonFiniteWatch> watch_;
+  std::vector<bool> frozen_;  // [Layout::parameters]: for now
 };
 
 }  // namespace zeroshard::zero

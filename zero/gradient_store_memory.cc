@@ -29,7 +29,8 @@ GradientStore::GradientStore(comm::Communicator& communicator, const Layout& lay
       precision_(PrecisionOf(options, layout.world_size())),
       reduction_(communicator, layout, options),
       units_(layout.units().size()),
-      sections_(layout.trainable_sections()) {
+      sections_(layout.trainable_sections()),
+      frozen_(layout.parameters().size()) {
   for (size_t u = 0; u < units_.size(); ++u) units_[u].targets.resize(layout.units()[u].parameters.size());
   for (size_t i = 0; i < sections_.size(); ++i) {
     sections_[i].cycle = layout.sections()[i].contributions;
@@ -41,31 +42,42 @@ absl::Status GradientStore::Allocate() {
   const int rank = communicator_->rank();
   const OffloadPlan plan = OffloadPlanOf(*layout_, *options_, rank);
   const int64_t elements = ShardsGradients(options_->stage) ? plan.first : layout_->trainable_elements();
+  ZS_ASSIGN_OR_RETURN(watch_, NonFiniteWatch::Create(*layout_, *options_, rank, *compute_));
   ZS_ASSIGN_OR_RETURN(
       resident_, communicator_->Allocate(elements * SizeOf(precision_.gradients), device::Use::kGradients, "gradients"));
   if (plan.offloads_gradients) {
     ZS_ASSIGN_OR_RETURN(host_, HostGradients::Create(communicator_->device(), plan, precision_.gradients));
   }
-  if (ShardsGradients(options_->stage)) return MakeFlights();
-  MakeResidentFlight();
+  return ShardsGradients(options_->stage) ? MakeFlights() : MakeResidentFlight();
+}
+
+absl::Status GradientStore::AllocateWire(int64_t elements) {
+  if (!precision_.converts()) return absl::OkStatus();
+  ZS_ASSIGN_OR_RETURN(wire_, communicator_->Allocate(elements * SizeOf(precision_.wire), device::Use::kCommunication,
+                                                     "gradients on the wire"));
   return absl::OkStatus();
 }
 
-void GradientStore::AddFlight(Array memory, int sections) {
+void GradientStore::AddFlight(const Array& all, Range range, int sections) {
   FlightOptions options{.hold = !ShardsGradients(options_->stage) && !options_->overlap,
                         .wait_at_once = !options_->overlap,
-                        .host = host_.get()};
-  flights_.push_back(std::make_unique<Flight>(reduction_, *layout_, *compute_, memory, sections, options));
+                        .host = host_.get(),
+                        .prescale = precision_.prescale};
+  if (precision_.converts()) options.wire = wire_.array(precision_.wire).Slice(range.first, range.count);
+  flights_.push_back(std::make_unique<Flight>(reduction_, *layout_, *compute_, all.Slice(range.first, range.count), sections,
+                                              options));
 }
 
-void GradientStore::MakeResidentFlight() {
+absl::Status GradientStore::MakeResidentFlight() {
   const Array all = resident_.array(precision_.gradients);
-  AddFlight(all, static_cast<int>(sections_.size()));
+  ZS_RETURN_IF_ERROR(AllocateWire(all.elements()));
+  AddFlight(all, {0, all.elements()}, static_cast<int>(sections_.size()));
   for (size_t i = 0; i < sections_.size(); ++i) {
     const Section& section = layout_->sections()[i];
     sections_[i].gradient = all.Slice(section.full_first, section.elements);
     sections_[i].flight = flights_.front().get();
   }
+  return absl::OkStatus();
 }
 
 // Memory in flight: one slot, or two with overlap, for the units in backward; then the gradients that are alone.
@@ -87,13 +99,14 @@ absl::Status GradientStore::MakeFlights() {
   const int64_t slot = std::max(largest, RoundUp(std::min(bucket, together) / slots_, kAlignmentElements));
   ZS_ASSIGN_OR_RETURN(in_flight_, communicator_->Allocate((slots_ * slot + alone) * SizeOf(precision_.backward),
                                                           device::Use::kCommunication, "gradients in flight"));
+  ZS_RETURN_IF_ERROR(AllocateWire(slots_ * slot + alone));
   const Array all = in_flight_.array(precision_.backward);
-  for (int i = 0; i < slots_; ++i) AddFlight(all.Slice(i * slot, slot), static_cast<int>(sections_.size()));
+  for (int i = 0; i < slots_; ++i) AddFlight(all, {i * slot, slot}, static_cast<int>(sections_.size()));
   int64_t first = slots_ * slot;
   for (size_t i = 0; i < sections_.size(); ++i) {
     const Section& section = layout_->sections()[i];
     if (!section.alone()) continue;
-    AddFlight(all.Slice(first, section.elements), /*sections=*/1);
+    AddFlight(all, {first, section.elements}, /*sections=*/1);
     sections_[i].flight = flights_.back().get();
     first += section.elements;
   }

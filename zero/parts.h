@@ -18,6 +18,7 @@ struct Part {
   int group = 0;            // the parameter's
   Range held = {};          // within what the rank holds of the section (HoldingOf)
   int64_t state_first = 0;  // where it begins in the optimizer's flat state
+  bool frozen = false;      // for now: no gradient, no update
 };
 
 // In order of the state.

@@ -10,9 +10,14 @@ Precision PrecisionOf(const EngineOptions& options, int world_size) {
   p.parameters = options.dtype;
   p.gradients = options.gradient_dtype.value_or(one_micro_batch ? options.dtype : DType::kFloat32);
   p.backward = ShardsGradients(options.stage) && !one_micro_batch ? options.dtype : p.gradients;
-  p.wire = p.backward;
-  p.averages = p.wire != DType::kFloat32;
-  p.divisor = p.averages ? world_size : 1;
+  p.wire = options.communication_dtype.value_or(p.backward);
+  if (options.gradient_predivide_factor != 1) {
+    p.prescale = options.gradient_predivide_factor;
+  } else if (options.prescale_gradients) {
+    p.prescale = world_size;
+  }
+  p.averages = p.wire != DType::kFloat32 && p.prescale == 1;
+  p.divisor = p.averages ? world_size : p.prescale;
   return p;
 }
 

@@ -37,6 +37,7 @@ ResidentUpdate::ResidentUpdate(const Layout& layout, const EngineOptions& option
 
 absl::Status ResidentUpdate::AddSquares(const GradientStore& gradients, device::InOut sum) {
   for (const Part& part : parts_) {
+    if (part.frozen) continue;
     const Array gradient = gradients.Held(part.section).Slice(part.held.first, part.held.count);
     compute_->device().step().AddPowers(*compute_, gradient, 2, sum);
   }
@@ -45,6 +46,7 @@ absl::Status ResidentUpdate::AddSquares(const GradientStore& gradients, device::
 
 absl::Status ResidentUpdate::Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
   for (const Part& part : parts_) {
+    if (part.frozen) continue;
     const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
     const Array parameter = slice(parameters.Held(part.section));
     ZS_RETURN_IF_ERROR(
@@ -55,6 +57,12 @@ absl::Status ResidentUpdate::Apply(const GradientStore& gradients, ParameterStor
                                       .write_back = masters_ ? parameter : Array()}));
   }
   return absl::OkStatus();
+}
+
+void ResidentUpdate::SetFrozen(int parameter, bool frozen) {
+  for (Part& part : parts_) {
+    if (part.parameter == parameter) part.frozen = frozen;
+  }
 }
 
 Array ResidentUpdate::StateOf(int state, int section, Range part) const {

@@ -29,6 +29,7 @@ class ResidentUpdate final : public UpdatePass {
 
   absl::Status AddSquares(const GradientStore& gradients, device::InOut sum) override;
   absl::Status Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) override;
+  void SetFrozen(int parameter, bool frozen) override;
   std::span<const std::string_view> states() const override { return names_; }
   absl::Status ReadState(int state, int section, Range part, device::Out to) override;
   absl::Status WriteState(int state, int section, Range part, device::In from) override;

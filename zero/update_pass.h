@@ -42,6 +42,9 @@ class UpdatePass {
   // Errors: the home's (a file that cannot be read, ...).
   virtual absl::Status Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) = 0;
 
+  // A frozen parameter is in no norm, and neither updated nor decayed. Between steps.
+  virtual void SetFrozen(int parameter, bool frozen) = 0;
+
   // What is kept for each element, fp32: masters first where there are any, then the optimizer's state.
   virtual std::span<const std::string_view> states() const = 0;
   // Copies a part of what the rank holds of a section's state, queued on compute. `part` is within HoldingOf; to, from: [count] fp32.

@@ -1,6 +1,7 @@
 #include "zeroshard/zero/offload/host_gradients.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
@@ -85,6 +86,17 @@ void HostGradients::Run(const Landing& landing) {
   }
   if (landing.landed != nullptr) down_->Record(*landing.landed);
   down_->Synchronize();
+}
+
+float HostGradients::Largest(Range range) {
+  Drain();
+  const Array largest = Staging(0, DType::kFloat32, 1);
+  host_->elementwise().Fill(*cores_, largest, 0);
+  host_->step().MaxMagnitude(*cores_, Of(range), largest);
+  cores_->Synchronize();
+  float value = 0;
+  std::memcpy(&value, host_->HostAddress(largest), sizeof(value));
+  return value;
 }
 
 void HostGradients::Read(device::Stream& stream, Range range, const Array& to) {

@@ -61,6 +61,8 @@ class HostGradients {
   // [range.count] in host memory, of the dtype; to be touched after Drain.
   device::Array Of(Range range) const { return memory_.array(dtype_).Slice(range.first - plan_.first, range.count); }
 
+  // The largest magnitude; NaN where any is. Waits.
+  float Largest(Range range);
   // to = the gradients, fp32, and back. Wait, on `stream` too.
   void Read(device::Stream& stream, Range range, const device::Array& to);
   void Write(device::Stream& stream, Range range, const device::Array& from);

@@ -16,6 +16,7 @@ absl::Status OffloadedUpdate::AddSquares(const GradientStore& gradients, device:
   gradients_ = &gradients;
   sum_ = sum.array;
   for (const Part& part : plan_.offloads_gradients ? resident_parts_ : parts_) {
+    if (part.frozen) continue;
     const Array gradient = gradients.Held(part.section).Slice(part.held.first, part.held.count);
     device_->step().AddPowers(*compute_, gradient, 2, sum);
   }
@@ -35,6 +36,7 @@ void OffloadedUpdate::AddHostSquares() {
   device_->CopyToHost(*down_, sum_, words);
   down_->Synchronize();
   for (const Part& part : offloaded_parts_) {
+    if (part.frozen) continue;
     const Array gradient = gradients_->host()->Of({part.state_first, part.held.count});
     host_->step().AddPowers(*cores_, gradient, 2, host_sum_);
   }
@@ -59,6 +61,7 @@ absl::Status OffloadedUpdate::Apply(const GradientStore& gradients, ParameterSto
 
 absl::Status OffloadedUpdate::ApplyResident(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
   for (const Part& part : resident_parts_) {
+    if (part.frozen) continue;
     const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
     const bool masters = precision_.has_masters();
     const Array parameter = slice(parameters.Held(part.section));
@@ -130,11 +133,24 @@ absl::Status OffloadedUpdate::Update(int64_t group) {
   ZS_RETURN_IF_ERROR(offloaded_->Apply(*cores_, update));
   tier_->Store(group);
   for (const Part& part : PartsOfGroup(group)) {
+    if (part.frozen) continue;
     device_->CopyFromHost(*up_, host_->HostAddress(parameters.Slice(part.state_first - range.first, part.held.count)),
                           parameters_->Held(part.section).Slice(part.held.first, part.held.count));
   }
   up_->Record(*slot.up);
   return absl::OkStatus();
+}
+
+void OffloadedUpdate::SetFrozen(int parameter, bool frozen) {
+  for (std::vector<Part>* parts : {&parts_, &resident_parts_, &offloaded_parts_}) {
+    for (Part& part : *parts) {
+      if (part.parameter == parameter) part.frozen = frozen;
+    }
+  }
+  if (offloaded_ == nullptr) return;
+  for (const Part& part : offloaded_parts_) {
+    if (part.parameter == parameter) offloaded_->SetFrozen(part.state_first, part.held.count, frozen);
+  }
 }
 
 std::span<const Part> OffloadedUpdate::PartsOfGroup(int64_t group) const {

@@ -51,6 +51,7 @@ class OffloadedUpdate final : public UpdatePass {
   absl::Status AddSquares(const GradientStore& gradients, device::InOut sum) override;
   // Errors: kDataLoss, from the file; also of an earlier step.
   absl::Status Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) override;
+  void SetFrozen(int parameter, bool frozen) override;
   std::span<const std::string_view> states() const override { return names_; }
   // These two wait.
   absl::Status ReadState(int state, int section, Range part, device::Out to) override;

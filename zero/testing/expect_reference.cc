@@ -46,7 +46,8 @@ std::string Describe(const EngineOptions& options, int world_size) {
       << ", round_robin " << options.round_robin_gradients << ", overlap " << options.overlap << ", prefetch "
       << options.prefetch << ", keep " << options.keep_parameters << ", accumulation " << options.accumulation << ", clip "
       << options.clip << ", " << Name(options.optimizer.kind) << ", " << device::Name(options.dtype) << ", gradients "
-      << device::Name(PrecisionOf(options, world_size).gradients);
+      << device::Name(PrecisionOf(options, world_size).gradients) << ", on the wire "
+      << device::Name(PrecisionOf(options, world_size).wire);
   return out.str();
 }
 
@@ -66,6 +67,9 @@ std::vector<TrainingRun> ExpectReference(const std::vector<model::UnitSpec>& uni
   if (::testing::Test::HasFailure()) return runs;
   Reference reference(units, options, ranks.world_size);
   for (int step = 0; step < training.steps; ++step) {
+    if (training.freeze) {
+      for (const auto& [name, frozen] : training.freeze(step)) reference.SetFrozen(name, frozen);
+    }
     const device::StepScalars scalars =
         reference.Step(training.schedule ? training.schedule(step) : EveryUnit(units, options.accumulation));
     for (int r = 0; r < ranks.world_size; ++r) {

@@ -51,8 +51,17 @@ void AddTo(DType dtype, std::vector<float>& sum, const std::vector<float>& x) {
 }
 
 // What is stored of the sum over ranks.
-std::vector<float> Stored(const Precision& precision, std::vector<float> sum) {
-  for (float& x : sum) x = Rounded(precision.wire, x / static_cast<float>(precision.divisor));
+std::vector<float> Stored(const Precision& precision, std::vector<std::vector<float>> parts) {
+  const auto prescale = static_cast<float>(1 / precision.prescale);
+  for (std::vector<float>& part : parts) {
+    for (float& x : part) {
+      if (precision.prescale != 1) x = Rounded(precision.backward, x * prescale);
+      x = Rounded(precision.wire, x);
+    }
+  }
+  const auto divisor = static_cast<float>(precision.averages ? precision.divisor : 1);
+  std::vector<float> sum = TreeSum(std::move(parts));
+  for (float& x : sum) x = Rounded(precision.wire, x / divisor);
   return sum;
 }
 
@@ -84,6 +93,8 @@ Reference::Reference(std::vector<model::UnitSpec> units, const EngineOptions& op
 }
 
 Reference::~Reference() = default;
+
+void Reference::SetFrozen(const std::string& name, bool frozen) { tensors_[by_name_.at(name)].spec.frozen = frozen; }
 
 const std::vector<float>& Reference::weights(const std::string& name) const { return tensors_[by_name_.at(name)].weights; }
 const std::vector<float>& Reference::gradient(const std::string& name) const { return tensors_[by_name_.at(name)].gradient; }
@@ -151,11 +162,12 @@ void Reference::Reduce(Tensor& tensor, const std::vector<std::vector<Use>>& uses
       for (const Use& use : uses[m]) AddTo(precision.backward, on_rank[r], GradientOf(tensor, use, r, m));
     }
     if (reduce_each) {
-      AddTo(precision.gradients, sum, Stored(precision, TreeSum(std::move(on_rank))));
+      AddTo(precision.gradients, sum, Stored(precision, std::move(on_rank)));
       on_rank.assign(world_size_, {});
     }
   }
-  if (!on_rank[0].empty()) sum = Stored(precision, TreeSum(std::move(on_rank)));
+  if (!on_rank[0].empty()) sum = Stored(precision, std::move(on_rank));
+  sum = Rounded(precision.gradients, std::move(sum));
   if (sum.empty()) sum.resize(tensor.weights.size());
   tensor.gradient = std::move(sum);
 }
@@ -171,7 +183,7 @@ device::StepScalars Reference::Update() {
   };
   std::vector<int64_t> sum(device::kExactSumWords);
   for (Tensor& tensor : tensors_) {
-    if (tensor.spec.trainable && !tensor.weights.empty())
+    if (tensor.spec.trainable && !tensor.spec.frozen && !tensor.weights.empty())
       device->step().AddPowers(*stream, adopt(tensor.gradient), 2, adopt(sum));
   }
   const device::StepRule rule = optim::MakeStepRule(options_.optimizer, GradientScale(options_, world_size_), options_.clip);
@@ -181,7 +193,7 @@ device::StepScalars Reference::Update() {
   std::memcpy(&scalars_, scalars.data(), sizeof(scalars_));
   const optim::OptimizerOptions& o = options_.optimizer;
   for (Tensor& t : tensors_) {
-    if (!t.spec.trainable || t.weights.empty()) continue;
+    if (!t.spec.trainable || t.spec.frozen || t.weights.empty()) continue;
     const optim::GroupOptions& group = o.groups[t.spec.group];
     if (o.kind == optim::Kind::kSgd) {
       device->step().Sgd(*stream,

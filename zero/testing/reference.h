@@ -29,6 +29,8 @@ class Reference {
   Reference(std::vector<model::UnitSpec> units, const EngineOptions& options, int world_size);
   ~Reference();
 
+  // Between steps, of one parameter.
+  void SetFrozen(const std::string& name, bool frozen);
   // One step in which all ranks run `schedule`; losses: [rank], of the step's forward passes.
   device::StepScalars Step(const Schedule& schedule);
   const std::vector<double>& losses() const { return losses_; }

@@ -66,8 +66,11 @@ absl::Status ReadAll(Engine& engine, const std::vector<model::UnitSpec>& units, 
       ZS_RETURN_IF_ERROR(engine.ReadParameter(spec.name, values));
       run.weights[spec.name] = values;
       if (!spec.trainable) continue;
-      ZS_RETURN_IF_ERROR(engine.ReadGradient(spec.name, values));
-      run.gradients[spec.name] = values;
+      ZS_ASSIGN_OR_RETURN(const bool frozen, engine.IsFrozen(spec.name));
+      if (!frozen) {
+        ZS_RETURN_IF_ERROR(engine.ReadGradient(spec.name, values));
+        run.gradients[spec.name] = values;
+      }
       for (size_t i = 0; i < moments.size(); ++i) {
         ZS_RETURN_IF_ERROR(engine.ReadMoment(moments[i], spec.name, values));
         run.moments[i][spec.name] = values;
@@ -86,6 +89,9 @@ absl::StatusOr<TrainingRun> Train(comm::Communicator& communicator, const std::v
   const ToyModel model(units, training.padding);
   TrainingRun run;
   for (int step = 0; step < training.steps; ++step) {
+    if (training.freeze) {
+      for (const auto& [name, frozen] : training.freeze(step)) ZS_RETURN_IF_ERROR(engine->SetFrozen(name, frozen));
+    }
     if (training.before_step) ZS_RETURN_IF_ERROR(training.before_step(*engine, step));
     const Schedule schedule = training.schedule ? training.schedule(step) : EveryUnit(units, options.accumulation);
     const int64_t before = communicator.wire().sent_bytes(comm::Traffic::kData);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,6 +27,8 @@ struct TrainingOptions {
   // Of each step; every unit in every micro-batch by default.
   std::function<Schedule(int step)> schedule = nullptr;
   Padding padding = Padding::kLeft;
+  // What is frozen (true) or unfrozen before each step, by full names.
+  std::function<std::vector<std::pair<std::string, bool>>(int step)> freeze = nullptr;
   // Called before each step's first unit, with the engine; tests do to it what they will.
   std::function<absl::Status(Engine& engine, int step)> before_step = nullptr;
 };
