@@ -61,6 +61,7 @@ int Main(int argc, char** argv) {
   if (!plan.ok()) return Refuse(plan.status());
   absl::StatusOr<trainer::TrainOptions> options = flags.Options(*plan, Note);
   if (!options.ok()) return Refuse(options.status());
+  if (const absl::Status announced = flags.Announce(*plan, Note); !announced.ok()) return Refuse(announced);
   if (flags.list_parameters()) return ListParameters(*options);
   options->stop = &InterruptRequested();
   options->print = Print;

@@ -9,9 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/tools/config/batch_arithmetic.h"
+#include "zeroshard/tools/config/config_file.h"
 #include "zeroshard/tools/flags/user_path.h"
 #include "zeroshard/tools/launch/rank_processes.h"
+#include "zeroshard/trainer/data/output_file.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -58,7 +62,7 @@ TrainFlags::TrainFlags() : set_("train", kPurpose) {
   precision_.Register(set_);
   optimizer_.Register(set_);
   RegisterOutput();
-  for (const char* name : {"config", "eval_data", "eval_every", "eval_batches", "trace", "tensorboard"}) {
+  for (const char* name : {"eval_data", "eval_every", "eval_batches", "trace", "tensorboard"}) {
     set_.Later(name);
   }
 }
@@ -98,6 +102,14 @@ void TrainFlags::RegisterModel() {
   set_.Boolean("tied", &model_.tied,
                {.group = kModel, .text = "The head's matrix is the embedding's.", .example = "--notied"});
   const int64_t most_rows = int64_t{1} << 30;
+  set_.Integer(
+      "train_batch", &train_batch_, {.least = 1, .most = int64_t{1} << 40},
+      {.group = kBatch,
+       .text = "Rows of a whole step, over all ranks and micro-batches; of this, --batch and --accumulation any two\n"
+               "      give the third.",
+       .example = "--train_batch=256",
+       .unit = "sequences",
+       .default_text = "--batch x --accumulation x ranks"});
   set_.Integer("batch", &batch_, {.least = 1, .most = most_rows},
                {.group = kBatch, .text = "Rows of a micro-batch on one rank.", .example = "--batch=4", .unit = "sequences"});
   set_.Integer("accumulation", &accumulation_, {.least = 1, .most = 1 << 20},
@@ -106,6 +118,16 @@ void TrainFlags::RegisterModel() {
 }
 
 void TrainFlags::RegisterOutput() {
+  set_.Text(
+      "config", &config_,
+      {.group = kOutput,
+       .text = "Settings from a file: DeepSpeed's JSON; ours under its key \"zeroshard\", or as text (.textproto). Flags\n"
+               "      replace what it says.",
+       .example = "--config=ds_config.json"});
+  set_.Text("save_config", &save_config_,
+            {.group = kOutput,
+             .text = "Writes the settings that flags and --config come to, for --config to read again.",
+             .example = "--save_config=run_config.json"});
   set_.Text("metrics", &metrics_,
             {.group = kOutput, .text = "JSON Lines, one object a step.", .example = "--metrics=run.jsonl"});
   set_.Text("summary", &summary_,
@@ -127,13 +149,33 @@ void TrainFlags::RegisterOutput() {
 
 absl::Status TrainFlags::Parse(int argc, const char* const* argv) {
   ZS_ASSIGN_OR_RETURN(const std::vector<std::string> rest, set_.Parse(argc - 1, argv + 1));
-  if (rest.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", rest[0], "' is no flag: flags are written --name=value; --help lists them"));
+  if (!rest.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", rest[0], "' is no flag: flags are written --name=value; --help lists them"));
+  }
+  if (config_.empty() || set_.help_requested()) return absl::OkStatus();
+  ZS_ASSIGN_OR_RETURN(config_notes_, ApplyConfigFile(UserPath(config_), config_, set_));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<JobPlan> TrainFlags::Plan(int argc, const char* const* argv) const {
   return job_.Plan(set_, "train", argc, argv);
+}
+
+absl::Status TrainFlags::Announce(const JobPlan& plan, const std::function<void(std::string_view)>& note) const {
+  if (plan.relayed || plan.rank != 0) return absl::OkStatus();
+  for (const std::string& line : config_notes_) note(line);
+  if (!config_.empty()) {
+    ZS_ASSIGN_OR_RETURN(const BatchPlan batch, PlanBatch(BatchRequestOf(set_), plan.world_size));
+    if (!batch.note.empty()) note(batch.note);
+    note(absl::StrCat("settings of --config=", config_, " and flags; the others have their defaults:\n", ConfigTable(set_),
+                      absl::StrFormat("  %-28s %d rows a step = %d x %d micro-batches x %d ranks", "batch",
+                                      batch.train_batch, batch.batch, batch.accumulation, plan.world_size)));
+  }
+  if (save_config_.empty()) return absl::OkStatus();
+  ZS_ASSIGN_OR_RETURN(trainer::OutputFile file, trainer::OutputFile::Create(UserPath(save_config_)));
+  ZS_RETURN_IF_ERROR(file.Append(ConfigJson(set_)));
+  return file.Close();
 }
 
 absl::Status TrainFlags::CheckOutputs() const {
@@ -149,19 +191,21 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
   options.metrics_path = UserPath(metrics_);
   options.summary_path = UserPath(summary_);
   options.backend = plan.options.backend;
+  options.config = ConfigJson(set_);
   options.progress = StyleOf(progress_, plan);
   options.relayed = plan.relayed;
   options.shares_process = plan.kind == JobPlan::Kind::kThreads;
   options.run.seed = static_cast<uint64_t>(seed_);
-  options.run.rows = batch_ * plan.world_size;
+  ZS_ASSIGN_OR_RETURN(const BatchPlan batch, PlanBatch(BatchRequestOf(set_), plan.world_size));
+  options.run.rows = batch.batch * plan.world_size;
   options.run.engine = engine_.Options();
-  options.run.engine.accumulation = static_cast<int>(accumulation_);
+  options.run.engine.accumulation = static_cast<int>(batch.accumulation);
   options.run.engine.clip = optimizer_.clip();
   ZS_ASSIGN_OR_RETURN(options.run.engine.optimizer, optimizer_.Options(set_, steps_));
   options.run.model = model_;
   ZS_RETURN_IF_ERROR(precision_.Apply(set_, options.run.engine, options.run.model));
   ZS_RETURN_IF_ERROR(zero::Validate(options.run.engine));
-  options.run.model.batch = batch_;
+  options.run.model.batch = batch.batch;
   activations_.Apply(options.run.model);
   options.run.model.vocab = std::max<int64_t>(1, vocab_);
   ZS_RETURN_IF_ERROR(model::ValidateGptOptions(options.run.model));

@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,12 +31,16 @@ class TrainFlags {
   TrainFlags(const TrainFlags&) = delete;
   TrainFlags& operator=(const TrainFlags&) = delete;
 
+  // The command line, then what --config has beside it.
   absl::Status Parse(int argc, const char* const* argv);
   const FlagSet& set() const { return set_; }
   // Whether only the list of parameters was asked for.
   bool list_parameters() const { return list_parameters_; }
 
   absl::StatusOr<JobPlan> Plan(int argc, const char* const* argv) const;
+
+  // Says once for a job what a configuration came to, and writes --save_config. Errors: the system's, for that file.
+  absl::Status Announce(const JobPlan& plan, const std::function<void(std::string_view)>& note) const;
 
   // Checks all that can be checked before a rank starts, the data included. `notice` is told what takes long.
   // Errors: kInvalidArgument and those of PrepareData: the value, what is allowed, the remedy.
@@ -53,10 +58,12 @@ class TrainFlags {
   ActivationFlags activations_;
   PrecisionFlags precision_;
   OptimizerFlags optimizer_;
+  std::string config_, save_config_;
+  std::vector<std::string> config_notes_;
   std::string data_, tokenizer_ = "auto";
   int64_t vocab_ = 0, seed_ = 1337;
   model::GptOptions model_;
-  int64_t batch_, accumulation_ = 1, steps_;
+  int64_t train_batch_ = 0, batch_, accumulation_ = 1, steps_;
   std::string metrics_, summary_, progress_ = "auto";
   int64_t sample_ = 200;
   bool list_parameters_ = false;

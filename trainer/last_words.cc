@@ -45,6 +45,7 @@ RunSummary Summarize(TrainingRun& run, const TrainOptions& options, const StepWa
   const double median_s = watch.MedianSeconds();
   return {.version = kVersion,
           .backend = options.backend,
+          .config = options.config,
           .device = std::string(run.communicator().device().name()),
           .stage = engine.stage,
           .partition = std::string(zero::Name(engine.partition)),

@@ -41,21 +41,22 @@ Json OfRank(const RankReport& r) {
 std::string FormatSummary(const RunSummary& s) {
   Json ranks = Json::array();
   for (const RankReport& rank : s.ranks) ranks.push_back(OfRank(rank));
-  const Json summary = {{"version", s.version},
-                        {"backend", s.backend},
-                        {"device", s.device},
-                        {"stage", s.stage},
-                        {"partition", s.partition},
-                        {"dtype", s.dtype},
-                        {"world_size", s.ranks.size()},
-                        {"parameters", s.parameters},
-                        {"steps", s.steps},
-                        {"first_loss", s.first_loss},
-                        {"last_loss", s.last_loss},
-                        {"step_s_median", s.step_s_median},
-                        {"tokens_per_s", s.tokens_per_s},
-                        {"bits", s.bits},
-                        {"ranks", ranks}};
+  Json summary = {{"version", s.version},
+                  {"backend", s.backend},
+                  {"device", s.device},
+                  {"stage", s.stage},
+                  {"partition", s.partition},
+                  {"dtype", s.dtype},
+                  {"world_size", s.ranks.size()},
+                  {"parameters", s.parameters},
+                  {"steps", s.steps},
+                  {"first_loss", s.first_loss},
+                  {"last_loss", s.last_loss},
+                  {"step_s_median", s.step_s_median},
+                  {"tokens_per_s", s.tokens_per_s},
+                  {"bits", s.bits},
+                  {"ranks", ranks}};
+  if (!s.config.empty()) summary["config"] = Json::parse(s.config, nullptr, /*allow_exceptions=*/false);
   // A host's name is bytes of somebody else's choice.
   return summary.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

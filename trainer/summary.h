@@ -16,6 +16,7 @@ namespace zeroshard::trainer {
 struct RunSummary {
   std::string version;
   std::string backend;
+  std::string config = {};  // JSON of all settings; empty: left out
   std::string device;
   int stage = 0;
   std::string partition;

@@ -22,6 +22,7 @@ struct TrainOptions {
   std::string metrics_path = {};  // JSON Lines; empty: none
   std::string summary_path = {};  // JSON; empty: none
   std::string backend = {};       // for the summary
+  std::string config = {};        // for the summary: JSON of all settings, or empty
   ProgressStyle progress = ProgressStyle::kPlain;
   bool relayed = false;  // see ProgressOptions
   // Whether ranks share this process, so that its memory is not one rank's.
