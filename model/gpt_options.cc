@@ -75,6 +75,20 @@ absl::Status Freeze(const std::string& prefix, std::vector<UnitSpec>& units) {
       "frozen = '", prefix, "': no parameter's name begins so; names are like 'transformer.h.0.attn.c_attn.weight'"));
 }
 
+absl::Status Choose(const ParameterChoice& choice, std::vector<UnitSpec>& units) {
+  bool found = false;
+  for (UnitSpec& unit : units) {
+    for (ParameterSpec& parameter : unit.parameters) {
+      if (parameter.name != choice.name && parameter.tied_to != choice.name) continue;
+      parameter.group = choice.group;
+      parameter.trainable = choice.trainable;
+      found = true;
+    }
+  }
+  if (found) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("choices: no parameter is called '", choice.name, "'"));
+}
+
 }  // namespace
 
 absl::Status ValidateGptOptions(const GptOptions& options) {
@@ -125,6 +139,7 @@ absl::StatusOr<std::vector<UnitSpec>> GptUnits(const GptOptions& options) {
                    .parameters = {Vector("transformer.ln_f.weight", options.width),
                                   Vector("transformer.ln_f.bias", options.width), std::move(head)}});
   for (const std::string& prefix : options.frozen) ZS_RETURN_IF_ERROR(Freeze(prefix, units));
+  for (const ParameterChoice& choice : options.choices) ZS_RETURN_IF_ERROR(Choose(choice, units));
   return units;
 }
 

@@ -27,6 +27,13 @@ namespace zeroshard::model {
 inline constexpr int kDecayGroup = 0;
 inline constexpr int kNoDecayGroup = 1;
 
+// What is said of one parameter by its name, in place of what its shape says.
+struct ParameterChoice {
+  std::string name;
+  int group = kDecayGroup;
+  bool trainable = true;
+};
+
 struct GptOptions {
   int64_t layers = 6;
   int64_t heads = 6;
@@ -39,6 +46,7 @@ struct GptOptions {
   device::DType dtype = device::DType::kFloat32;
   // Prefixes of names ("transformer.wpe", "transformer.h.0.attn"): parameters that are not trained.
   std::vector<std::string> frozen = {};
+  std::vector<ParameterChoice> choices = {};  // after `frozen`
   // Of the gradients that backward writes: fp32, or `dtype`; sums are taken in fp32 and rounded once (that of the head's matrix
   // once for every 512 rows).
   device::DType gradient_dtype = device::DType::kFloat32;
@@ -57,7 +65,8 @@ inline CheckpointGroups GroupsOf(const GptOptions& options) {
 // Errors: kInvalidArgument, with the value, what is allowed and the nearest valid choice.
 absl::Status ValidateGptOptions(const GptOptions& options);
 
-// The units of that model. Errors: as ValidateGptOptions; kInvalidArgument for a prefix in `frozen` that no parameter has.
+// The units of that model. Errors: as ValidateGptOptions; kInvalidArgument for a prefix in `frozen` or a name in `choices` that
+// no parameter has.
 absl::StatusOr<std::vector<UnitSpec>> GptUnits(const GptOptions& options);
 
 // Elements of all parameters, a tied one counted once.

@@ -61,6 +61,7 @@ TrainFlags::TrainFlags() : set_("train", kPurpose) {
   activations_.Register(set_);
   precision_.Register(set_);
   optimizer_.Register(set_);
+  groups_.Register(set_);
   RegisterOutput();
   for (const char* name : {"eval_data", "eval_every", "eval_batches", "trace", "tensorboard"}) {
     set_.Later(name);
@@ -139,7 +140,7 @@ void TrainFlags::RegisterOutput() {
                 .unit = "tokens"});
   set_.Boolean("list_parameters", &list_parameters_,
                {.group = kOutput,
-                .text = "Only print every parameter's name, shape and weight decay, and end.",
+                .text = "Only print every parameter's name, shape, group, learning rate and weight decay, and end.",
                 .example = "--list_parameters"});
   set_.Choice("progress", &progress_, {"auto", "live", "plain", "none"},
               {.group = kOutput,
@@ -209,6 +210,7 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
   activations_.Apply(options.run.model);
   options.run.model.vocab = std::max<int64_t>(1, vocab_);
   ZS_RETURN_IF_ERROR(model::ValidateGptOptions(options.run.model));
+  ZS_RETURN_IF_ERROR(groups_.Apply(options.run.engine.optimizer, options.run.model));
   ZS_RETURN_IF_ERROR(CheckOutputs());
   ZS_ASSIGN_OR_RETURN(options.run.data, trainer::PrepareData({.path = UserPath(data_),
                                                               .tokenizer = tokenizer_ == "auto"    ? ""

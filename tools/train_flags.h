@@ -18,6 +18,7 @@
 #include "zeroshard/tools/activation_flags.h"
 #include "zeroshard/tools/engine_flags.h"
 #include "zeroshard/tools/flags/flag_set.h"
+#include "zeroshard/tools/group_flags.h"
 #include "zeroshard/tools/job_flags.h"
 #include "zeroshard/tools/optimizer_flags.h"
 #include "zeroshard/tools/precision_flags.h"
@@ -58,6 +59,7 @@ class TrainFlags {
   ActivationFlags activations_;
   PrecisionFlags precision_;
   OptimizerFlags optimizer_;
+  GroupFlags groups_;
   std::string config_, save_config_;
   std::vector<std::string> config_notes_;
   std::string data_, tokenizer_ = "auto";

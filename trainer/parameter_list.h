@@ -3,9 +3,9 @@
 // Example:
 //   std::cout << ParameterList(units, optimizer_options);
 //
-//   parameter                              shape         elements   decay
-//   transformer.wte.weight                 2048 x 192      393216   0.1
-//   transformer.h.0.ln_1.weight            192                192   0
+//   parameter                              shape         elements   group  lr scale   decay
+//   transformer.wte.weight                 2048 x 192      393216       0  1          0.1
+//   transformer.h.0.ln_1.weight            192                192       1  1          0
 #pragma once
 
 #include <string>

@@ -156,8 +156,8 @@ TEST(Train, TwoRunsOnOneMachineDoNotMeet) {
 TEST(Train, ListsEveryParametersDecay) {
   const ToolResult result = RunTool("tools/train", Small({"--list_parameters", "--weight_decay=0.25"}));
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.output, ::testing::ContainsRegex("mlp.c_fc.weight +128 x 32 +4096   0.25"));
-  EXPECT_THAT(result.output, ::testing::ContainsRegex("ln_f.bias +32 +32   0\n"));
+  EXPECT_THAT(result.output, ::testing::ContainsRegex("mlp.c_fc.weight +128 x 32 +4096 +0  1 +0.25"));
+  EXPECT_THAT(result.output, ::testing::ContainsRegex("ln_f.bias +32 +32 +1  1 +0\n"));
 }
 
 TEST(Train, SampledTextComesAtTheEnd) {
