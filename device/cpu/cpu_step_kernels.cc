@@ -9,8 +9,8 @@
 #include <optional>
 #include <span>
 
-#include "zeroshard/device/convert.h"
 #include "zeroshard/device/cpu/block_sums.h"
+#include "zeroshard/device/cpu/elementwise_kernels.h"
 #include "zeroshard/device/cpu/optimizer_pass.h"
 #include "zeroshard/device/cpu/parallel.h"
 #include "zeroshard/device/exact_sum.h"
@@ -26,25 +26,10 @@ constexpr int64_t kGrain = 1 << 15;
 constexpr size_t kStaged = 1024;
 static_assert(kStaged % kNormBlock == 0 && kGrain % kStaged == 0);
 
-void Widen(DType dtype, const std::byte* from, size_t first, size_t count, float* to) {
-  if (dtype == DType::kBfloat16) {
-    const auto* x = reinterpret_cast<const Bfloat16*>(from) + first;
-    for (size_t i = 0; i < count; ++i) to[i] = ToFloat(x[i]);
-  } else {
-    const auto* x = reinterpret_cast<const Float16*>(from) + first;
-    for (size_t i = 0; i < count; ++i) to[i] = ToFloat(x[i]);
-  }
+const std::byte* At(const std::byte* x, DType dtype, size_t first) {
+  return x + first * static_cast<size_t>(SizeOf(dtype));
 }
-
-void Narrow(const float* from, DType dtype, std::byte* to, size_t first, size_t count) {
-  if (dtype == DType::kBfloat16) {
-    auto* y = reinterpret_cast<Bfloat16*>(to) + first;
-    for (size_t i = 0; i < count; ++i) y[i] = ToBfloat16(from[i]);
-  } else {
-    auto* y = reinterpret_cast<Float16*>(to) + first;
-    for (size_t i = 0; i < count; ++i) y[i] = ToFloat16(from[i]);
-  }
-}
+std::byte* At(std::byte* x, DType dtype, size_t first) { return x + first * static_cast<size_t>(SizeOf(dtype)); }
 
 // Calls body(values, first, count) for stretches of the n elements at x, as fp32. A stretch that is not the last is whole
 // blocks.
@@ -54,7 +39,7 @@ void ForEachStretch(DType dtype, const std::byte* x, size_t begin, size_t end, c
   float staged[kStaged];
   for (size_t first = begin; first < end; first += kStaged) {
     const size_t count = std::min(kStaged, end - first);
-    Widen(dtype, x, first, count, staged);
+    ConvertElements(dtype, At(x, dtype, first), DType::kFloat32, staged, static_cast<int64_t>(count));
     body(staged, first, count);
   }
 }
@@ -153,7 +138,8 @@ void CpuStepKernels::Adam(Stream& stream, const AdamPass& pass, In gradients, In
     ForEachPart(threads, w.size(), [&](size_t begin, size_t end) {
       ForEachStretch(gradient, g.data(), begin, end, [&](const float* values, size_t first, size_t count) {
         AdamSpan(factors, values, &w[first], &m[first], &v[first], count);
-        if (!out.empty()) Narrow(&w[first], narrow, out.data(), first, count);
+        if (out.empty()) return;
+        ConvertElements(DType::kFloat32, &w[first], narrow, At(out.data(), narrow, first), static_cast<int64_t>(count));
       });
     });
   };
@@ -172,7 +158,8 @@ void CpuStepKernels::Sgd(Stream& stream, const SgdPass& pass, In gradients, In s
     ForEachPart(threads, w.size(), [&](size_t begin, size_t end) {
       ForEachStretch(gradient, g.data(), begin, end, [&](const float* values, size_t first, size_t count) {
         SgdSpan(factors, values, &w[first], b.empty() ? nullptr : &b[first], count);
-        if (!out.empty()) Narrow(&w[first], narrow, out.data(), first, count);
+        if (out.empty()) return;
+        ConvertElements(DType::kFloat32, &w[first], narrow, At(out.data(), narrow, first), static_cast<int64_t>(count));
       });
     });
   };
