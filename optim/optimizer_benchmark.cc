@@ -69,6 +69,15 @@ class Bench {
         *stream_, {.weights = Weights(), .gradients = Gradients(), .scalars = scalars_.array(DType::kUint8)});
     CHECK(status.ok()) << status;
   }
+  // Gradients in bf16, and the new weights back in it.
+  void ApplyMixed(Optimizer& optimizer) {
+    const absl::Status status =
+        optimizer.Apply(*stream_, {.weights = Weights(),
+                                   .gradients = Gradients().As(DType::kBfloat16).Slice(0, kElements),
+                                   .scalars = scalars_.array(DType::kUint8),
+                                   .write_back = buffers_[2].array(DType::kBfloat16).Slice(0, kElements)});
+    CHECK(status.ok()) << status;
+  }
 
  private:
   Buffer Allocate(int64_t bytes) {
@@ -91,7 +100,9 @@ void Report() {
   auto sgd = bench.Make({.kind = Kind::kSgd});
   std::vector<Case> cases = {{"copy", 8, [&] { bench.Copy(); }},
                              {"adamw", 28, [&] { bench.Apply(*adamw); }},
+                             {"adamw_bf16", 28, [&] { bench.ApplyMixed(*adamw); }},
                              {"sgd_momentum", 20, [&] { bench.Apply(*momentum); }},
+                             {"sgd_momentum_bf16", 20, [&] { bench.ApplyMixed(*momentum); }},
                              {"sgd", 12, [&] { bench.Apply(*sgd); }},
                              {"norm", 4, [&] { bench.Norm(); }}};
   for (int round = 0; round < kRounds; ++round) {

@@ -26,10 +26,7 @@ constexpr int64_t kGrain = 1 << 15;
 constexpr size_t kStaged = 1024;
 static_assert(kStaged % kNormBlock == 0 && kGrain % kStaged == 0);
 
-const std::byte* At(const std::byte* x, DType dtype, size_t first) {
-  return x + first * static_cast<size_t>(SizeOf(dtype));
-}
-std::byte* At(std::byte* x, DType dtype, size_t first) { return x + first * static_cast<size_t>(SizeOf(dtype)); }
+const std::byte* At(const std::byte* x, DType dtype, size_t first) { return x + first * static_cast<size_t>(SizeOf(dtype)); }
 
 // Calls body(values, first, count) for stretches of the n elements at x, as fp32. A stretch that is not the last is whole
 // blocks.
@@ -135,13 +132,8 @@ void CpuStepKernels::Adam(Stream& stream, const AdamPass& pass, In gradients, In
                          DType narrow, int threads) {
     if (s[0].skip) return;
     const AdamFactors factors = MakeAdamFactors(p, s[0]);
-    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) {
-      ForEachStretch(gradient, g.data(), begin, end, [&](const float* values, size_t first, size_t count) {
-        AdamSpan(factors, values, &w[first], &m[first], &v[first], count);
-        if (out.empty()) return;
-        ConvertElements(DType::kFloat32, &w[first], narrow, At(out.data(), narrow, first), static_cast<int64_t>(count));
-      });
-    });
+    const PassArrays arrays{gradient, g.data(), w.data(), m.data(), v.data(), narrow, out.data()};
+    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) { AdamSpan(factors, arrays, begin, end - begin); });
   };
   HostLaunch(stream, "adam", kernel, Read<std::byte>(gradients), Read<StepScalars>(scalars), Update<float>(weights),
              Update<float>(exp_avg), Update<float>(exp_avg_sq), Write<std::byte>(write_back), pass, gradients.array.dtype(),
@@ -155,13 +147,8 @@ void CpuStepKernels::Sgd(Stream& stream, const SgdPass& pass, In gradients, In s
                          int threads) {
     if (s[0].skip) return;
     const SgdFactors factors = MakeSgdFactors(p, s[0]);
-    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) {
-      ForEachStretch(gradient, g.data(), begin, end, [&](const float* values, size_t first, size_t count) {
-        SgdSpan(factors, values, &w[first], b.empty() ? nullptr : &b[first], count);
-        if (out.empty()) return;
-        ConvertElements(DType::kFloat32, &w[first], narrow, At(out.data(), narrow, first), static_cast<int64_t>(count));
-      });
-    });
+    const PassArrays arrays{gradient, g.data(), w.data(), b.data(), nullptr, narrow, out.data()};
+    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) { SgdSpan(factors, arrays, begin, end - begin); });
   };
   HostLaunch(stream, "sgd", kernel, Read<std::byte>(gradients), Read<StepScalars>(scalars), Update<float>(weights),
              Update<float>(momentum_buffer), Write<std::byte>(write_back), pass, gradients.array.dtype(),

@@ -48,22 +48,19 @@ template <class D>
 HWY_INLINE hn::Vec<D> NarrowTo(hn::TFromD<D>, D, hn::Vec<D> v) {
   return v;
 }
-// v as the nearest bf16, still in fp32.
+// The bits of v as the nearest bf16 in the upper halves of lanes; the lower halves are left over.
 template <class D>
-HWY_INLINE hn::Vec<D> RoundTo(Bfloat16, D d, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundedBits(D, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> d32;
   const auto bits = hn::BitCast(d32, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff)));
   const auto quiet = hn::Or(bits, hn::Set(d32, 0x400000));
-  const auto result = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), quiet, rounded);
-  return hn::BitCast(d, hn::And(result, hn::Set(d32, 0xffff0000)));
+  return hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), quiet, rounded);
 }
 template <class D>
-HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> NarrowTo(Bfloat16 type, D d, hn::Vec<D> v) {
-  const hn::RebindToSigned<D> signed32;
-  const auto rounded = hn::BitCast(hn::RebindToUnsigned<D>(), RoundTo(type, d, v));
-  return hn::DemoteTo(hn::Rebind<uint16_t, D>(), hn::BitCast(signed32, hn::ShiftRight<16>(rounded)));
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> NarrowTo(Bfloat16, D d, hn::Vec<D> v) {
+  return hn::TruncateTo(hn::Rebind<uint16_t, D>(), hn::ShiftRight<16>(RoundedBits(d, v)));
 }
 template <class D>
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> NarrowTo(Float16, D, hn::Vec<D> v) {
@@ -71,9 +68,14 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> NarrowTo(Float16, D, hn::Vec<D> v) {
   return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(half, v));
 }
 
+// v as the nearest value of the element type, still in fp32.
 template <class D>
 HWY_INLINE hn::Vec<D> RoundTo(hn::TFromD<D>, D, hn::Vec<D> v) {
   return v;
+}
+template <class D>
+HWY_INLINE hn::Vec<D> RoundTo(Bfloat16, D d, hn::Vec<D> v) {
+  return hn::BitCast(d, hn::And(RoundedBits(d, v), hn::Set(hn::RebindToUnsigned<D>(), 0xffff0000)));
 }
 template <class D>
 HWY_INLINE hn::Vec<D> RoundTo(Float16, D d, hn::Vec<D> v) {
