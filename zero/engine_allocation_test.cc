@@ -131,6 +131,10 @@ TEST(EngineAllocation, IsNoneFromTheThirdStepOn) {
         ExpectNone(options);
         options.dtype = device::DType::kBfloat16;
         ExpectNone(options);
+        options.dtype = device::DType::kFloat16;
+        options.communication_dtype = device::DType::kFloat32;
+        options.optimizer.loss_scale = {.kind = device::LossScaleKind::kDynamic, .initial_power = 18, .hysteresis = 1};
+        ExpectNone(options);
       }
     }
   }

@@ -16,10 +16,13 @@ TEST(EngineOverGloo, GivesTheSameBitsInEveryStageAndPartition) {
         options.stage = stage;
         options.partition = partition;
         options.reduce_bucket_size = 1000;
-        options.accumulation = 2;
         options.clip = 0.5;
         options.optimizer.groups = {{.weight_decay = 0.1}, {}};
-        testing::ExpectReference(testing::OddUnits(), options, {.world_size = world, .backend_name = "gloo"}, {.steps = 3});
+        for (device::DType dtype : {device::DType::kFloat32, device::DType::kBfloat16}) {
+          options.dtype = dtype;
+          options.accumulation = dtype == device::DType::kFloat32 ? 2 : 1;
+          testing::ExpectReference(testing::OddUnits(), options, {.world_size = world, .backend_name = "gloo"}, {.steps = 3});
+        }
       }
     }
   }

@@ -9,8 +9,10 @@
 #include <optional>
 #include <span>
 
+#include "zeroshard/device/convert.h"
 #include "zeroshard/device/cpu/block_sums.h"
 #include "zeroshard/device/cpu/elementwise_kernels.h"
+#include "zeroshard/device/cpu/magnitude.h"
 #include "zeroshard/device/cpu/optimizer_pass.h"
 #include "zeroshard/device/cpu/parallel.h"
 #include "zeroshard/device/exact_sum.h"
@@ -83,6 +85,13 @@ void AddSquaresOfBlocks(const float* x, size_t count, int64_t* words) {
 // |x| as fp32 bits grows with |x|, and every NaN lies above infinity.
 uint32_t MagnitudeBits(float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; }
 
+// The largest magnitude of n elements, as the bits of an fp32.
+uint32_t LargestOf(DType dtype, const std::byte* x, size_t n) {
+  if (dtype == DType::kFloat32) return LargestMagnitude(reinterpret_cast<const float*>(x), n);
+  const uint16_t bits = LargestMagnitude(reinterpret_cast<const uint16_t*>(x), n);
+  return MagnitudeBits(dtype == DType::kBfloat16 ? ToFloat(Bfloat16{bits}) : ToFloat(Float16{bits}));
+}
+
 }  // namespace
 
 void CpuStepKernels::AddPowers(Stream& stream, In x, double p, InOut sum) {
@@ -105,15 +114,17 @@ void CpuStepKernels::AddPowers(Stream& stream, In x, double p, InOut sum) {
 }
 
 void CpuStepKernels::MaxMagnitude(Stream& stream, In x, InOut largest) {
-  const auto kernel = [](std::span<const std::byte> values, std::span<float> result, DType dtype) {
-    const size_t n = values.size() / static_cast<size_t>(SizeOf(dtype));
-    uint32_t bits = MagnitudeBits(result[0]);
-    ForEachStretch(dtype, values.data(), 0, n, [&](const float* v, size_t, size_t count) {
-      for (size_t i = 0; i < count; ++i) bits = std::max(bits, MagnitudeBits(v[i]));
+  const auto kernel = [](std::span<const std::byte> values, std::span<float> result, DType dtype, int threads) {
+    const int64_t size = SizeOf(dtype);
+    std::atomic<uint32_t> bits = MagnitudeBits(result[0]);
+    ParallelFor(threads, static_cast<int64_t>(values.size()) / size, kGrain, [&](int64_t first, int64_t last) {
+      const uint32_t part = LargestOf(dtype, values.data() + first * size, static_cast<size_t>(last - first));
+      uint32_t before = bits.load(std::memory_order_relaxed);
+      while (before < part && !bits.compare_exchange_weak(before, part, std::memory_order_relaxed)) continue;
     });
-    result[0] = std::bit_cast<float>(bits);
+    result[0] = std::bit_cast<float>(bits.load());
   };
-  HostLaunch(stream, "max_magnitude", kernel, Read<std::byte>(x), Update<float>(largest), x.array.dtype());
+  HostLaunch(stream, "max_magnitude", kernel, Read<std::byte>(x), Update<float>(largest), x.array.dtype(), threads_);
 }
 
 void CpuStepKernels::DeriveScalars(Stream& stream, In sum, const StepRule& rule, std::optional<double> learning_rate,

@@ -105,6 +105,30 @@ TEST_F(CpuStepKernelsTest, LargestMagnitudeOnShardsIsThatOfTheFullVector) {
   EXPECT_TRUE(std::isnan(largest[0]));
 }
 
+template <class T>
+void ExpectLargest(Stream& stream, std::vector<T> x, size_t at, T value, float expected) {
+  for (int threads : {1, 2}) {
+    std::vector<T> values = x;
+    values[at] = value;
+    std::vector<float> largest = {0.5f};
+    CpuStepKernels(threads).MaxMagnitude(stream, ArrayOf(values), ArrayOf(largest));
+    EXPECT_TRUE(largest[0] == expected || (std::isnan(largest[0]) && std::isnan(expected))) << largest[0] << " at " << at;
+  }
+}
+
+TEST_F(CpuStepKernelsTest, LargestMagnitudeIsSeenWhereverItLiesInEveryDType) {
+  for (size_t n : {1u, 31u, 32u, 1000u, 100001u}) {
+    for (size_t at : {size_t{0}, n / 2, n - 1}) {
+      for (float value : {-3.0f, kInf, kNan, 0.25f}) {
+        const float expected = value == 0.25f ? 0.5f : std::fabs(value);
+        ExpectLargest<float>(*stream_, std::vector<float>(n, -0.25f), at, value, expected);
+        ExpectLargest<Bfloat16>(*stream_, std::vector<Bfloat16>(n, ToBfloat16(-0.25f)), at, ToBfloat16(value), expected);
+        ExpectLargest<Float16>(*stream_, std::vector<Float16>(n, ToFloat16(-0.25f)), at, ToFloat16(value), expected);
+      }
+    }
+  }
+}
+
 TEST_F(CpuStepKernelsTest, ABlockThatIsNotFiniteIsCountedWhereverItLies) {
   for (float bad : {kInf, -kInf, kNan}) {
     for (size_t at : {0u, 63u, 64u, 1000u, 1023u, 1024u, 1030u}) {
