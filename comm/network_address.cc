@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -91,6 +92,13 @@ absl::StatusOr<std::vector<NetworkAddress>> Without(Addresses here, const std::s
   return absl::InvalidArgumentError(absl::StrCat("interface ", wanted, ": leaves no interface; ", Candidates(here)));
 }
 
+// Networks of containers and virtual machines of this host lead to no other; their bridges often come first.
+bool LeadsInward(const NetworkAddress& a) {
+  constexpr std::string_view kInward[] = {"docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "lxc", "podman"};
+  return std::any_of(std::begin(kInward), std::end(kInward),
+                     [&](std::string_view name) { return a.interface.starts_with(name); });
+}
+
 absl::StatusOr<NetworkAddress> Unsaid(Addresses here, const AddressNeed& need) {
   const auto loopback = [](const NetworkAddress& a) { return a.loopback; };
   const auto outside = [](const NetworkAddress& a) { return !a.loopback; };
@@ -104,6 +112,8 @@ absl::StatusOr<NetworkAddress> Unsaid(Addresses here, const AddressNeed& need) {
     const NetworkAddress* found = ByText(here, AddressTowards(target));
     if (found != nullptr && !found->loopback) return *found;
   }
+  const auto likely = [](const NetworkAddress& a) { return !a.loopback && !LeadsInward(a); };
+  if (const NetworkAddress* found = First(here, likely)) return *found;
   if (const NetworkAddress* found = First(here, outside)) return *found;
   if (need.single_host && !here.empty()) return here.front();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -3,7 +3,8 @@
 // The user may say: an address (10.0.0.3, fd00::3), an interface's name (eth0), the beginning of one (eth), or which not to use
 // (^docker,veth: beginnings). Where nobody says: loopback while all ranks are on this host; else the address from which this
 // host reaches MASTER_ADDR, or, where that is a loopback address (a host's own name often resolves to 127.0.1.1) or not set, the
-// address of the default route. Link-local IPv6 addresses mean nothing on another host, and are left out.
+// address of the default route, or else one of no container's network (docker0, veth...). Link-local IPv6 addresses mean nothing
+// on another host, and are left out.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::vector<NetworkAddress> here, ListAddresses());

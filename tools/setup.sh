@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that zeroshard builds and runs with (tools/packages.txt), those alone that are missing.
+# With --launchers also those of tools/launchers.txt: Open MPI, MPICH, Slurm and iproute2, for the tests that run where they are there.
 # Run it as often as you like; it says what it does. Needs root, or sudo.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-mapfile -t packages < <(grep -Ev '^[[:space:]]*(#|$)' "$here/packages.txt")
+lists=("$here/packages.txt")
+case "${1:-}" in
+  "") ;;
+  --launchers) lists+=("$here/launchers.txt") ;;
+  *) echo "setup: unknown argument $1; there is --launchers" >&2; exit 2 ;;
+esac
+mapfile -t packages < <(grep -hEv '^[[:space:]]*(#|$)' "${lists[@]}")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  echo "setup: this is not Debian; install what $here/packages.txt names by the means of your system" >&2
+  echo "setup: this is not Debian; install what ${lists[*]} names by the means of your system" >&2
   exit 2
 fi
 

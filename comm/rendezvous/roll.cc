@@ -1,5 +1,7 @@
 #include "zeroshard/comm/rendezvous/roll.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "zeroshard/comm/rank_watch.h"
@@ -24,6 +26,10 @@ absl::Status Roll::Come(int rank, absl::Time now) {
   }
   comer.state = State::kHere;
   comer.heard = now;
+  // Until all are there nobody beats: those that came first are not silent.
+  if (AllCame()) {
+    for (Rank& each : ranks_) each.heard = std::max(each.heard, now);
+  }
   return absl::OkStatus();
 }
 
@@ -62,7 +68,7 @@ std::string Roll::Missing(absl::Time now) const {
   int more = 0;
   for (int rank = 0; rank < world_size(); ++rank) {
     const Rank& missing = At(rank);
-    const bool silent = missing.state == State::kHere && now - missing.heard >= silence_;
+    const bool silent = not_come.empty() && missing.state == State::kHere && now - missing.heard >= silence_;
     if (missing.state != State::kGone && !silent) continue;
     if (static_cast<int>(told.size()) >= kToldInFull) {
       ++more;

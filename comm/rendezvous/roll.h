@@ -21,7 +21,7 @@ class Roll {
  public:
   enum class State { kNotCome, kHere, kLeft, kGone };
 
-  // A rank that is here and was not heard of for `silence` is missing.
+  // A rank that is here and was not heard of for `silence`, since all came, is missing.
   Roll(int world_size, absl::Duration silence) : silence_(silence), ranks_(static_cast<size_t>(world_size)) {}
 
   int world_size() const { return static_cast<int>(ranks_.size()); }
@@ -45,7 +45,7 @@ class Roll {
  private:
   struct Rank {
     State state = State::kNotCome;
-    absl::Time heard;  // of it, or of its end
+    absl::Time heard = absl::InfinitePast();  // of it, or of its end
     LastOperation last;
   };
 

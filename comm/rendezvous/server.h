@@ -6,26 +6,15 @@
 //   server->Adopt(std::move(socket));
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "zeroshard/comm/last_operation.h"
+#include "grpcpp/server.h"
+#include "zeroshard/comm/rendezvous/service.h"
 #include "zeroshard/comm/socket.h"
-#include "zeroshard/comm/store_member.h"
 
 namespace zeroshard::comm {
-
-struct ServerOptions {
-  int world_size = 1;
-  std::string token = {};
-  std::vector<StoreTerm> terms = {};                  // rank 0's: what the others are held to
-  absl::Duration silence = absl::Seconds(4);          // from when on a rank that does not beat is missing
-  std::function<LastOperation()> own_last = nullptr;  // rank 0's last operation, from any thread
-};
 
 class RendezvousServer {
  public:
@@ -42,13 +31,10 @@ class RendezvousServer {
   void AwaitDepartures(absl::Duration limit);
 
  private:
-  class Service;
   RendezvousServer();
 
-  std::unique_ptr<Service> service_;
-  // gRPC's server: its header stays out of this one.
-  struct Running;
-  std::unique_ptr<Running> running_;
+  std::unique_ptr<RendezvousService> service_;
+  std::unique_ptr<grpc::Server> server_;
 };
 
 }  // namespace zeroshard::comm

@@ -2,13 +2,9 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <atomic>
-#include <fstream>
 #include <functional>
-#include <map>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,11 +15,7 @@
 #include "gtest/gtest.h"
 #include "zeroshard/comm/network_address.h"
 #include "zeroshard/comm/rendezvous/greeting.h"
-#include "zeroshard/comm/rendezvous/job_token.h"
-#include "zeroshard/comm/rendezvous/roll.h"
 #include "zeroshard/comm/rendezvous/service_address.h"
-#include "zeroshard/comm/rendezvous/token_file.h"
-#include "zeroshard/comm/rendezvous/values.h"
 #include "zeroshard/comm/socket.h"
 
 namespace zeroshard::comm {
@@ -210,149 +202,6 @@ TEST_F(TcpStoreTest, BearsStrangers) {
   over = true;
   strangers.join();
   for (const absl::Status& status : ended) EXPECT_TRUE(status.ok()) << status;
-}
-
-TEST_F(TcpStoreTest, NamesARankThatFallsSilentWithItsLastOperation) {
-  // A rank whose store is opened and whose process then stands still cannot be had in a thread: a second is enough for one that
-  // does not beat in time.
-  Roll roll(4, absl::Seconds(1));
-  const absl::Time now = absl::Now();
-  for (const int rank : {0, 1, 2}) ASSERT_TRUE(roll.Come(rank, now).ok());
-  EXPECT_EQ(roll.Missing(now), "rank 3 has not come");
-  ASSERT_TRUE(roll.Come(3, now).ok());
-  EXPECT_EQ(roll.Missing(now), "");
-  LastOperation last;
-  last.number = 41;
-  last.kind = OpKind::kAllGather;
-  last.dtype = device::DType::kFloat32;
-  last.count = 1024;
-  std::string("block.3").copy(last.label.data(), 7);
-  for (const int rank : {0, 1, 3}) roll.Beat(rank, {}, now + absl::Seconds(2));
-  roll.Beat(2, last, now);
-  EXPECT_EQ(roll.Missing(now + absl::Seconds(2)),
-            "rank 2 is missing (silent for 2s); its last operation was all-gather #41 'block.3' (fp32, 1024 elements)");
-  roll.Lose(2, now + absl::Seconds(2));
-  EXPECT_THAT(roll.Missing(now + absl::Seconds(2)), HasSubstr("rank 2 is missing (its process or its network ended 0 ago)"));
-  roll.Leave(1, now);
-  EXPECT_EQ(roll.Missing(now + absl::Seconds(2)).find("rank 1"), std::string::npos);
-}
-
-TEST(Values, AreBounded) {
-  Values values;
-  EXPECT_TRUE(values.Set("k", "v").ok());
-  EXPECT_EQ(values.Set("", "v").code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(values.Set(std::string(kMaxStoreKeyBytes + 1, 'k'), "v").code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(values.Set("k", std::string(kMaxStoreValueBytes + 1, 'v')).code(), absl::StatusCode::kInvalidArgument);
-  const std::string large(kMaxStoreValueBytes, 'v');
-  absl::Status full;
-  int64_t taken = 0;
-  while ((full = values.Set(absl::StrCat("k", taken), large)).ok()) ++taken;
-  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_LE(taken * kMaxStoreValueBytes, Values::kMostBytes);
-  EXPECT_TRUE(values.Set("k0", "small again").ok());
-  EXPECT_TRUE(values.Set("k1", large).ok());
-}
-
-TEST(JobToken, IsRandomAndComparedWhole) {
-  std::set<std::string> made;
-  for (int i = 0; i < 100; ++i) made.insert(MakeJobToken().value());
-  EXPECT_EQ(made.size(), 100U);
-  EXPECT_EQ(made.begin()->size(), 32U);
-  EXPECT_TRUE(SameToken(kToken, kToken));
-  EXPECT_FALSE(SameToken(kToken, ""));
-  EXPECT_FALSE(SameToken(kToken, std::string(kToken) + kToken));
-  EXPECT_FALSE(SameToken(kToken, std::string(kToken).substr(1)));
-  EXPECT_FALSE(SameToken("", "x"));
-  for (const char* bad : {"short", "a token with spaces in it", "a-token-with-\x01-in-it"}) {
-    EXPECT_EQ(CheckJobToken(bad).code(), absl::StatusCode::kInvalidArgument) << bad;
-  }
-}
-
-TEST(TokenFile, IsItsUsersAloneAndGoneAtTheEnd) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/tokens.", getpid(), "/jobs/job");
-  {
-    const auto file = TokenFile::Leave(path, kToken);
-    ASSERT_TRUE(file.ok()) << file.status();
-    struct stat found;
-    ASSERT_EQ(stat(path.c_str(), &found), 0);
-    EXPECT_EQ(found.st_mode & 0777, 0600U);
-    EXPECT_EQ(ReadTokenFile(path).value(), kToken);
-    ASSERT_TRUE(TokenFile::Leave(path, "another-token-of-a-later-run").ok());
-  }
-  EXPECT_FALSE(ReadTokenFile(path).value().has_value());
-  std::ofstream(path) << kToken;
-  chmod(path.c_str(), 0644);
-  EXPECT_THAT(Message(ReadTokenFile(path).status()), AllOf(HasSubstr(path), HasSubstr("chmod 600")));
-  chmod(path.c_str(), 0600);
-  EXPECT_EQ(ReadTokenFile(path).value(), kToken);
-  std::ofstream(path) << "short";
-  EXPECT_EQ(ReadTokenFile(path).status().code(), absl::StatusCode::kInvalidArgument);
-  unlink(path.c_str());
-  ASSERT_EQ(symlink("/etc/passwd", path.c_str()), 0);
-  EXPECT_FALSE(ReadTokenFile(path).ok());
-  unlink(path.c_str());
-}
-
-std::string Path(const LaunchEnvironment& launch, const std::map<std::string, std::string>& variables, int parent) {
-  const auto path = TokenPath(
-      launch,
-      [&](const char* name) {
-        const auto found = variables.find(name);
-        return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
-      },
-      parent, "n:1");
-  return path.ok() ? *path : Message(path.status());
-}
-
-TEST(TokenFile, LiesWhereAllRanksLook) {
-  LaunchEnvironment slurm, alone, torchrun;
-  slurm.world_size = alone.world_size = torchrun.world_size = 4;
-  slurm.job_id = "77.0";
-  alone.local_world_size = torchrun.local_world_size = 4;
-  torchrun.job_id = "none";
-  const std::map<std::string, std::string> home = {{"HOME", "/home/me"}, {"XDG_RUNTIME_DIR", "/run/user/1"}};
-  EXPECT_EQ(Path(slurm, home, 7), "/home/me/.cache/zeroshard/jobs/77%2E0-n%3A1");
-  EXPECT_EQ(Path(alone, home, 7), "/run/user/1/zeroshard/jobs/parent-7-n%3A1");
-  EXPECT_EQ(Path(torchrun, home, 8), "/run/user/1/zeroshard/jobs/parent-8-n%3A1");
-  EXPECT_EQ(Path(slurm, {{"XDG_CACHE_HOME", "/c"}}, 7), "/c/zeroshard/jobs/77%2E0-n%3A1");
-  EXPECT_THAT(Path(slurm, {}, 7), HasSubstr("--token_file"));
-}
-
-std::vector<NetworkAddress> Host() {
-  return {{.interface = "lo", .text = "127.0.0.1", .loopback = true},
-          {.interface = "docker0", .text = "172.17.0.1"},
-          {.interface = "eth0", .text = "10.0.0.3"},
-          {.interface = "eth0", .text = "fd00::3", .family = AF_INET6}};
-}
-
-using Addresses = std::vector<std::string>;
-
-Addresses Listening(const Addresses& resolved, const ListenNeed& need) {
-  const auto chosen = ChooseListeningAddresses(Host(), resolved, {"node", 1}, need);
-  return chosen.ok() ? *chosen : Addresses{Message(chosen.status())};
-}
-
-TEST(ServiceAddress, ListensNoWiderThanTheJobNeeds) {
-  EXPECT_EQ(Listening({"127.0.0.1"}, {.single_host = true}), Addresses{"127.0.0.1"});
-  EXPECT_EQ(Listening({"10.0.0.3"}, {.single_host = false}), Addresses{"10.0.0.3"});
-  EXPECT_EQ(Listening({"fd00::3", "10.0.0.3"}, {.single_host = false}), (Addresses{"fd00::3", "10.0.0.3"}));
-  EXPECT_EQ(Listening({"10.0.0.3"}, {.bind = "fd00::3"}), Addresses{"fd00::3"});
-  EXPECT_EQ(Listening({"10.0.0.3"}, {.bind = "docker"}), Addresses{"172.17.0.1"});
-  EXPECT_EQ(Listening({"127.0.0.1"}, {.single_host = true, .bind = "^lo,docker"}), Addresses{"10.0.0.3"});
-}
-
-TEST(ServiceAddress, IsReachedFromOtherHostsWhereTheHostsOwnNameIsLoopback) {
-  const Addresses chosen = Listening({"127.0.1.1"}, {.single_host = false});
-  ASSERT_EQ(chosen.size(), 2U);
-  EXPECT_EQ(chosen[0], "127.0.1.1");  // for the ranks of rank 0's host
-  EXPECT_THAT(chosen[1], Not(HasSubstr("127.")));
-}
-
-TEST(ServiceAddress, ListsWhatThereIsWhereNothingFits) {
-  for (const ListenNeed& need : {ListenNeed{}, ListenNeed{.bind = "ib0"}, ListenNeed{.bind = "10.0.0.9"}}) {
-    const Addresses chosen = Listening({"10.0.0.9"}, need);
-    EXPECT_THAT(chosen[0], AllOf(HasSubstr("docker0 172.17.0.1"), HasSubstr("eth0 10.0.0.3"), HasSubstr("eth0 fd00::3")));
-  }
 }
 
 }  // namespace

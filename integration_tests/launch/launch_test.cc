@@ -1,8 +1,8 @@
 // tools:launch as people run it: a program that is none of ours, on this machine and on two "hosts" over an ssh that is a script.
 
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -33,6 +33,15 @@ std::string FakeSsh() {
                                                       "exec sh -c \"$command\"\n"));
   chmod(path.c_str(), 0700);
   return path;
+}
+
+// Whether a process runs `program` with `argument` alone.
+bool Runs(const std::string& program, const std::string& argument) {
+  const std::string wanted = program + std::string(1, '\0') + argument + std::string(1, '\0');
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    if (ReadFile(process.path().string() + "/cmdline") == wanted) return true;
+  }
+  return false;
 }
 
 TEST(Launch, TellsEachRankItsPlaceAndMarksWhatItSays) {
@@ -106,12 +115,8 @@ TEST(LaunchOverSsh, EndsRanksThereWhenItIsInterruptedOrKilled) {
     kill(launch.pid(), signal);
     const ToolResult result = launch.Wait(std::chrono::seconds(20));
     EXPECT_EQ(result.code, signal == SIGINT ? 130 : 128 + SIGKILL) << result.errors;
-    int left = 1;
-    for (int i = 0; left != 0 && i < 100; ++i) {
-      left = std::system(absl::StrCat("pgrep -f '^sleep ", mark, "' >/dev/null").c_str()) == 0 ? 1 : 0;
-      if (left != 0) usleep(50000);
-    }
-    EXPECT_EQ(left, 0);
+    for (int i = 0; Runs("sleep", mark) && i < 100; ++i) usleep(50000);
+    EXPECT_FALSE(Runs("sleep", mark));
   }
 }
 

@@ -31,6 +31,7 @@ int ExitCodeOf(const absl::Status& status, Phase phase) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kUnauthenticated:
       return kExitInput;
     default:
       return kExitBug;

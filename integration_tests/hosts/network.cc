@@ -1,0 +1,86 @@
+#include "zeroshard/integration_tests/hosts/network.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace zeroshard::integration_tests {
+namespace {
+
+bool Run(const std::string& command) {
+  return std::system(absl::StrCat("PATH=/usr/sbin:/sbin:/usr/bin:/bin; ", command, " >/dev/null 2>&1").c_str()) == 0;
+}
+
+}  // namespace
+
+std::string Network::Name(int host) const { return absl::StrCat("zs", getpid(), "-", host); }
+
+Network::Network(int hosts) : hosts_(hosts) {
+  if (geteuid() != 0) why_not_ = "network namespaces are made by root, and this test does not run as root";
+  if (why_not_.empty() && !Run("ip -V")) why_not_ = "there is no ip (iproute2) on this machine";
+  if (!why_not_.empty()) return;
+  bool made = MakeSwitch();
+  for (int host = 1; host <= hosts_; ++host) made = made && MakeHost(host);
+  if (!made) why_not_ = "this machine does not let the test make network namespaces with veth pairs";
+  ssh_ = absl::StrCat("/tmp/", Name(0), ".ssh");
+  // Run as: ssh -T -o BatchMode=yes -- HOST COMMAND
+  std::ofstream(ssh_) << "#!/bin/sh\nfor command; do :; done\nhost=${5##*[!0-9]}\nexec /sbin/ip netns exec zs" << getpid()
+                      << "-$host sh -c \"$command\"\n";
+  chmod(ssh_.c_str(), 0700);
+}
+
+// Namespace 0 is the switch.
+bool Network::MakeSwitch() const {
+  const std::string name = Name(0);
+  return Run(absl::StrCat("ip netns add ", name, " && ip -n ", name, " link add br0 type bridge && ip -n ", name,
+                          " link set br0 up"));
+}
+
+bool Network::MakeHost(int host) const {
+  const std::string name = Name(host), ip = absl::StrCat("ip -n ", name, " ");
+  const std::string files = absl::StrCat("/etc/netns/", name);
+  std::filesystem::create_directories(files);
+  std::ofstream hosts_file(files + "/hosts");
+  hosts_file << "127.0.0.1 localhost\n";
+  for (int other = 1; other <= hosts_; ++other) {
+    hosts_file << (other == host ? "127.0.1.1" : absl::StrCat("10.77.0.", other)) << " node" << other << "\n";
+  }
+  hosts_file.close();
+  return Run(absl::StrCat("ip netns add ", name)) &&
+         // docker0 comes first, with an address that every host has.
+         Run(ip + "link add docker0 type bridge && " + ip + "addr add 172.17.0.1/16 dev docker0 && " + ip +
+             "link set docker0 up") &&
+         Run(ip + "link add veth9 type veth peer name veth8 && " + ip + "addr add 10.9.0.1/24 dev veth9 && " + ip +
+             "link set veth9 up") &&
+         Run(absl::StrCat("ip link add eth0 netns ", name, " type veth peer name port", host, " netns ", Name(0))) &&
+         Run(absl::StrCat("ip -n ", Name(0), " link set port", host, " master br0 up")) &&
+         Run(absl::StrCat(ip, "addr add 10.77.0.", host, "/24 dev eth0 && ", ip, "addr add fd77::", host,
+                          "/64 dev eth0 nodad && ", ip, "link set eth0 up && ", ip, "link set lo up"));
+}
+
+void Network::CutLinkOf(int host) const { Run(absl::StrCat("ip -n ", Name(0), " link set port", host, " down")); }
+
+bool Network::Shape(const std::string& rate) const {
+  bool shaped = true;
+  for (int host = 1; host <= hosts_; ++host) {
+    shaped = shaped && Run(absl::StrCat("tc -n ", Name(host), " qdisc replace dev eth0 root tbf rate ", rate,
+                                        " burst 256kb latency 50ms"));
+  }
+  return shaped;
+}
+
+Network::~Network() {
+  std::error_code ignored;
+  for (int host = 0; host <= hosts_; ++host) {
+    Run(absl::StrCat("ip netns del ", Name(host)));
+    std::filesystem::remove_all(absl::StrCat("/etc/netns/", Name(host)), ignored);
+  }
+  if (!ssh_.empty()) std::filesystem::remove(ssh_, ignored);
+}
+
+}  // namespace zeroshard::integration_tests
