@@ -37,9 +37,9 @@ absl::StatusOr<std::unique_ptr<ActivationCheckpoints>> ActivationCheckpoints::Al
   ActivationCheckpoints& c = *checkpoints;
   ZS_ASSIGN_OR_RETURN(c.memory_, device.Allocate(DeviceBytes(options), device::Use::kActivations, "activation checkpoints"));
   if (!c.on_host_) return checkpoints;
-  ZS_ASSIGN_OR_RETURN(c.host_memory_, device.AllocateHost(HostBytes(options), device::Use::kActivations,
-                                                          "activation checkpoints on the host"));
-  c.host_ = static_cast<float*>(device.HostPointer(c.host_memory_));
+  ZS_ASSIGN_OR_RETURN(c.host_memory_, device.host().Allocate(HostBytes(options), device::Use::kActivations,
+                                                             "activation checkpoints on the host"));
+  c.host_ = static_cast<float*>(device.host().HostAddress(c.host_memory_.array(DType::kFloat32)));
   for (Slot& slot : c.slots_) {
     slot.filled = device.MakeEvent();
     slot.read = device.MakeEvent();

@@ -1,6 +1,6 @@
 // The inputs of groups of blocks (checkpoint_groups.h), each [rows, width] fp32, from their forward to their backward.
 //
-// On the device each has its place. On the host each has its place in pinned memory, and the device two slots that groups take in
+// On the device each has its place. On the host each has its place in the memory of Device::host(), in whose ledger it is, and the device two slots that groups take in
 // turn: group g goes down from slot g % 2 while the group computes, and comes up into it while backward is at group g + 1 and
 // g + 2; on streams of their own, ordered by each slot's events.
 //
@@ -25,7 +25,7 @@ class ActivationCheckpoints {
  public:
   // Errors: kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<ActivationCheckpoints>> Allocate(device::Device& device, const GptOptions& options);
-  // Bytes that Allocate takes: of the device, and of the host.
+  // Bytes that Allocate takes: of the device, and of its host.
   static int64_t DeviceBytes(const GptOptions& options);
   static int64_t HostBytes(const GptOptions& options);
 

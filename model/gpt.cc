@@ -158,8 +158,9 @@ absl::StatusOr<std::unique_ptr<Gpt>> Gpt::Create(device::Device& device, const G
   const int64_t plans = device.ledger().now(device::Use::kActivations) - before;
   const int64_t workspace = parts->block.attention_workspace_bytes();
   parts->activation_bytes = plans + GptActivations::Bytes(options, workspace) + TokenStage::Bytes(options) +
-                            ActivationCheckpoints::DeviceBytes(options) + ActivationCheckpoints::HostBytes(options);
+                            ActivationCheckpoints::DeviceBytes(options);
   device.ledger().Predict(device::Use::kActivations, parts->activation_bytes);
+  device.host().ledger().Predict(device::Use::kActivations, ActivationCheckpoints::HostBytes(options));
   ZS_ASSIGN_OR_RETURN(parts->activations, GptActivations::Allocate(device, options, workspace));
   ZS_ASSIGN_OR_RETURN(parts->checkpoints, ActivationCheckpoints::Allocate(device, options));
   ZS_ASSIGN_OR_RETURN(parts->tokens, TokenStage::Allocate(device, options));

@@ -39,7 +39,8 @@ namespace zeroshard::model {
 
 class Gpt {
  public:
-  // Plans and allocates for `device`, which outlives it; the bytes are filed (and predicted) under Use::kActivations.
+  // Plans and allocates for `device`, which outlives it; the bytes are filed (and predicted) under Use::kActivations, in its ledger
+  // and, with checkpoints_on_host, its host's.
   // Errors: kInvalidArgument as ValidateGptOptions; kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Gpt>> Create(device::Device& device, const GptOptions& options);
   ~Gpt();
@@ -50,7 +51,7 @@ class Gpt {
   const std::vector<UnitSpec>& units() const;
   // What a training micro-batch runs, in order: TrainingPasses(units()). Other purposes run the forward passes of it.
   const std::vector<UnitPass>& passes() const;
-  int64_t activation_bytes() const;
+  int64_t activation_bytes() const;  // of the device
 
   // Takes the tokens (copied before it returns: the spans may be dropped). Any micro-batch that was under way is abandoned.
   // Waits for the copy of two micro-batches before. Errors: kInvalidArgument for rows, sizes, or a token, naming where it is.

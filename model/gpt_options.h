@@ -54,7 +54,7 @@ struct GptOptions {
   // the input is kept from forward, and backward runs their forward again; 0: all activations are kept. The same bits. Of a group
   // of more than one, all units but the last are UnitSpec::recomputed.
   int64_t checkpoint_every = 0;
-  // Those inputs wait in host memory (pinned on a GPU) in place of the device's.
+  // Those inputs wait in the memory of Device::host() in place of the device's.
   bool checkpoints_on_host = false;
 };
 
