@@ -114,7 +114,8 @@ absl::Status TrainingRun::RunMicroBatch(int64_t micro_batch) {
   ZS_RETURN_IF_ERROR(gpt_->BeginMicroBatch(stream, {.inputs = inputs_,
                                                     .targets = targets_,
                                                     .rows = shape_.Rows(communicator_.rank()),
-                                                    .gradient_scale = shape_.GradientScale()}));
+                                                    .gradient_scale = shape_.GradientScale(),
+                                                    .loss_scale = engine_->loss_scale()}));
   for (const model::UnitPass at : gpt_->passes()) {
     ZS_RETURN_IF_ERROR(engine_->Unshard(at.unit, at.pass));
     ZS_RETURN_IF_ERROR(RunUnit(at));

@@ -146,6 +146,25 @@ TEST(TrainingRun, TwoByteRunsHaveOneSetOfBitsAndFollowFp32) {
   }
 }
 
+TEST(TrainingRun, Fp16sLossScaleIsInTheGradientsAndOutOfTheNorm) {
+  RunOptions options = Small(0, 2);
+  double want = 0;
+  RunOnRanks({.world_size = 1},
+             [&](comm::Communicator& communicator) { want = StepOf(*Start(communicator, options)).result.gradient_norm; });
+  options.engine.dtype = device::DType::kFloat16;
+  for (int stage = 0; stage < 4; ++stage) {
+    options.engine.stage = stage;
+    for (const double scale : {0.5, 1024.0}) {
+      options.engine.optimizer.loss_scale = {.kind = device::LossScaleKind::kStatic, .value = scale};
+      RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+        const zero::StepResult result = StepOf(*Start(communicator, options)).result;
+        EXPECT_FALSE(result.skipped);
+        EXPECT_NEAR(result.gradient_norm / want, 1, 0.02) << "stage " << stage << ", scale " << scale;
+      });
+    }
+  }
+}
+
 TEST(TrainingRun, ReportsNormBeforeClippingAndFactor) {
   RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
     RunOptions options = Small(2, 2);
