@@ -1,6 +1,7 @@
 #include "zeroshard/device/cpu/blocked_weights_gemm.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cpu/gemm_checks.h"
 #include "zeroshard/device/cpu/onednn.h"
+#include "zeroshard/device/cpu/pack_weights.h"
 #include "zeroshard/device/cpu/parallel.h"
 #include "zeroshard/device/host_launch.h"
 
@@ -48,17 +50,23 @@ class BlockedWeightsGemm final : public Gemm {
 
  private:
   absl::Status PlanReorder(const Operands& operands, const dnnl_memory_desc_t& blocked, Device& device);
+  void Block(const byte* weights);
   void Execute(std::span<const byte> a, std::span<const byte> b, std::span<byte> c, std::span<const byte> bias);
 
   const GemmSpec spec_;
   const int threads_;
   FirstError& error_;
   Buffer blocked_;
+  Bfloat16* packed_ = nullptr;
+  std::optional<PackedLayout> layout_;  // nothing: reorder_ does it
   OneDnnPrimitive reorder_, product_;
   int from_ = 0, x_ = 0, y_ = 0, bias_ = 0;
 };
 
 absl::Status BlockedWeightsGemm::PlanReorder(const Operands& operands, const dnnl_memory_desc_t& blocked, Device& device) {
+  packed_ = static_cast<Bfloat16*>(device.HostPointer(blocked_));
+  layout_ = PackedLayoutOf(blocked);
+  if (layout_.has_value()) return absl::OkStatus();
   const std::string what = absl::StrCat(Describe(spec_), ": weights");
   OneDnnAttributes attributes;
   ZS_RETURN_IF_ERROR(MakeOneDnnAttributes(/*accumulate=*/false, what, attributes));
@@ -69,7 +77,7 @@ absl::Status BlockedWeightsGemm::PlanReorder(const Operands& operands, const dnn
   ZS_RETURN_IF_ERROR(reorder_.Create(description.get(), device, what));
   ZS_ASSIGN_OR_RETURN(from_, reorder_.AddArgument(DNNL_ARG_FROM, operands.plain));
   ZS_ASSIGN_OR_RETURN(const int to, reorder_.AddArgument(DNNL_ARG_TO, blocked));
-  reorder_.SetData(to, device.HostPointer(blocked_));
+  reorder_.SetData(to, packed_);
   return absl::OkStatus();
 }
 
@@ -97,7 +105,7 @@ absl::Status BlockedWeightsGemm::Plan(Device& device) {
   ZS_RETURN_IF_ERROR(product_.Create(description.get(), device, what));
   ZS_ASSIGN_OR_RETURN(x_, product_.AddArgument(DNNL_ARG_SRC, o.x));
   ZS_ASSIGN_OR_RETURN(const int weights, product_.AddArgument(DNNL_ARG_WEIGHTS, blocked));
-  product_.SetData(weights, device.HostPointer(blocked_));
+  product_.SetData(weights, packed_);
   ZS_ASSIGN_OR_RETURN(y_, product_.AddArgument(DNNL_ARG_DST, o.y));
   if (spec_.bias) {
     ZS_ASSIGN_OR_RETURN(bias_, product_.AddArgument(DNNL_ARG_BIAS, o.bias));
@@ -116,11 +124,21 @@ void BlockedWeightsGemm::Run(Stream& stream, In a, In b, InOut c, In bias) {
   }
 }
 
+void BlockedWeightsGemm::Block(const byte* weights) {
+  if (layout_.has_value()) {
+    const auto* from = reinterpret_cast<const Bfloat16*>(weights);
+    return ParallelFor(threads_, layout_->n / layout_->columns, 1, [&](int64_t first, int64_t last) {
+      PackWeights(*layout_, from, spec_.transpose_b, packed_, first, last);
+    });
+  }
+  reorder_.SetData(from_, weights);
+  error_.Keep(reorder_.Execute());
+}
+
 void BlockedWeightsGemm::Execute(std::span<const byte> a, std::span<const byte> b, std::span<byte> c,
                                  std::span<const byte> bias) {
   SetThreads(threads_);
-  reorder_.SetData(from_, b.data());
-  error_.Keep(reorder_.Execute());
+  Block(b.data());
   product_.SetData(x_, a.data());
   product_.SetData(y_, c.data());
   if (spec_.bias) product_.SetData(bias_, bias.data());
