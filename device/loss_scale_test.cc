@@ -50,18 +50,19 @@ TEST(LossScaleTest, FollowsTheTableOfDeepSpeedsRules) {
 }
 
 TEST(LossScaleTest, ConsecutiveHysteresisIsFullAfterEachAppliedStep) {
-  ExpectTable({.kind = LossScaleKind::kDynamic, .initial_power = 4, .window = 100, .hysteresis = 3, .consecutive_hysteresis = true},
-              {
-                  {kOverflow, 16, 1, 0},
-                  {kOverflow, 16, 2, 0},
-                  {kOverflow, 8, 2, 0},
-                  {kApplied, 8, 0, 1},
-                  {kOverflow, 8, 1, 0},
-                  {kApplied, 8, 0, 1},
-                  {kOverflow, 8, 1, 0},
-                  {kOverflow, 8, 2, 0},
-                  {kOverflow, 4, 2, 0},
-              });
+  ExpectTable(
+      {.kind = LossScaleKind::kDynamic, .initial_power = 4, .window = 100, .hysteresis = 3, .consecutive_hysteresis = true},
+      {
+          {kOverflow, 16, 1, 0},
+          {kOverflow, 16, 2, 0},
+          {kOverflow, 8, 2, 0},
+          {kApplied, 8, 0, 1},
+          {kOverflow, 8, 1, 0},
+          {kApplied, 8, 0, 1},
+          {kOverflow, 8, 1, 0},
+          {kOverflow, 8, 2, 0},
+          {kOverflow, 4, 2, 0},
+      });
 }
 
 TEST(LossScaleTest, WithoutHysteresisEachOverflowHalves) {

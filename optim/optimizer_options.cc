@@ -54,7 +54,8 @@ absl::Status ValidateLossScale(const LossScale& scale) {
   // Smaller ones would take bits from gradients that fp16 has none to spare of.
   constexpr double kSmallest = 1e-6;
   constexpr int kLargestPower = 100;
-  if (scale.kind == device::LossScaleKind::kStatic && !(scale.value >= kSmallest && scale.value <= device::kLargestLossScale)) {
+  if (scale.kind == device::LossScaleKind::kStatic &&
+      !(scale.value >= kSmallest && scale.value <= device::kLargestLossScale)) {
     return absl::InvalidArgumentError(absl::StrCat("loss_scale is ", scale.value, "; a static one is at least ", kSmallest,
                                                    " and at most 2^", kLargestPower, ", say 1024, or it is dynamic"));
   }

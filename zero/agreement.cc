@@ -47,8 +47,8 @@ std::string Text(const Layout& layout) {
                     absl::StrJoin(unit.parameters, " "), "\n");
   }
   for (const Parameter& p : layout.parameters()) {
-    absl::StrAppend(&text, p.spec.name, " [", absl::StrJoin(p.spec.shape, ", "), "] ", p.spec.group, " ", p.spec.trainable, p.spec.frozen,
-                    "\n");
+    absl::StrAppend(&text, p.spec.name, " [", absl::StrJoin(p.spec.shape, ", "), "] ", p.spec.group, " ", p.spec.trainable,
+                    p.spec.frozen, "\n");
   }
   return text;
 }

@@ -9,7 +9,7 @@
 namespace zeroshard::zero {
 namespace {
 
-// Whether a name is what the pattern says; '*' stands for any characters, or none.
+// Whether a name is what the pattern says; '*' stands for any characters, or none, '?' for one.
 bool Matches(std::string_view pattern, std::string_view name) {
   size_t star = std::string_view::npos;
   size_t resume = 0;  // where in the name the last star's match ends
@@ -19,7 +19,7 @@ bool Matches(std::string_view pattern, std::string_view name) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;
       resume = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
+    } else if (p < pattern.size() && (pattern[p] == name[n] || pattern[p] == '?')) {
       ++p;
       ++n;
     } else if (star != std::string_view::npos) {
@@ -42,19 +42,25 @@ int64_t Hash(std::string_view text, bool frozen) {
 
 }  // namespace
 
+// A tied parameter has several names.
+bool Engine::Parts::IsNamed(size_t parameter, std::string_view pattern) const {
+  return Matches(pattern, layout.parameters()[parameter].spec.name) || layout.Find(pattern) == static_cast<int>(parameter);
+}
+
 absl::Status Engine::Parts::CheckFreeze(std::string_view pattern, bool to_frozen) const {
   if (gradients->Started() || gradients->finished()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("SetFrozen(", std::string(pattern), ") in the middle of a step; call it between Step and the next unit"));
+    return absl::FailedPreconditionError(absl::StrCat("SetFrozen(", std::string(pattern),
+                                                      ") in the middle of a step; call it between Step and the next unit"));
   }
   bool any = false;
-  for (const Parameter& parameter : layout.parameters()) {
-    if (!Matches(pattern, parameter.spec.name)) continue;
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    const Parameter& parameter = layout.parameters()[i];
+    if (!IsNamed(i, pattern)) continue;
     any = true;
     if (to_frozen || parameter.spec.trainable) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(parameter.spec.name, " cannot be unfrozen: it was declared frozen for good (trainable = false) and has no ",
-                     "optimizer state; declare it trainable and frozen"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        parameter.spec.name, " cannot be unfrozen: it was declared frozen for good (trainable = false) and has no ",
+        "optimizer state; declare it trainable and frozen"));
   }
   if (any) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no parameter is called ", std::string(pattern)));
@@ -78,8 +84,7 @@ absl::Status Engine::SetFrozen(std::string_view pattern, bool frozen) {
   ZS_RETURN_IF_ERROR(p.CheckFreeze(pattern, frozen));
   p.compute->Synchronize();  // no update is under way
   for (size_t i = 0; i < p.layout.parameters().size(); ++i) {
-    const model::ParameterSpec& spec = p.layout.parameters()[i].spec;
-    if (spec.trainable && Matches(pattern, spec.name)) p.Freeze(static_cast<int>(i), frozen);
+    if (p.layout.parameters()[i].spec.trainable && p.IsNamed(i, pattern)) p.Freeze(static_cast<int>(i), frozen);
   }
   return absl::OkStatus();
 }

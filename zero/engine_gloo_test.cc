@@ -21,7 +21,8 @@ TEST(EngineOverGloo, GivesTheSameBitsInEveryStageAndPartition) {
         for (device::DType dtype : {device::DType::kFloat32, device::DType::kBfloat16}) {
           options.dtype = dtype;
           options.accumulation = dtype == device::DType::kFloat32 ? 2 : 1;
-          testing::ExpectReference(testing::OddUnits(), options, {.world_size = world, .backend_name = "gloo"}, {.steps = 3});
+          testing::ExpectReference(testing::OddUnits(), options, {.world_size = world, .backend_name = "gloo"},
+                                   {.steps = 3});
         }
       }
     }

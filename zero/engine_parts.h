@@ -38,6 +38,8 @@ struct Engine::Parts {
   // `trainable` is wanted.
   absl::StatusOr<int> FindTensor(std::string_view name, size_t elements, bool trainable) const;
   absl::StatusOr<int> FindWritten(std::string_view name, size_t elements, bool trainable) const;
+  // Whether a pattern of Engine::SetFrozen means it.
+  bool IsNamed(size_t parameter, std::string_view pattern) const;
   // Errors: kFailedPrecondition in a step; kNotFound if the pattern matches nothing; kInvalidArgument for what cannot be unfrozen.
   absl::Status CheckFreeze(std::string_view pattern, bool to_frozen) const;
   void Freeze(int parameter, bool to_frozen);

@@ -57,29 +57,31 @@ void OnEveryStage(int world_size, const std::function<void(EngineOptions&)>& cha
 }
 
 TEST(EnginePrecision, ParametersAreTheMastersRoundedOnce) {
-  OnEveryStage(2, [](EngineOptions&) {}, [](Engine& engine, comm::Communicator&) -> absl::Status {
-    std::vector<float> values(100);
-    for (size_t i = 0; i < values.size(); ++i) values[i] = 1 + 0.001f * static_cast<float>(i);
-    ZS_RETURN_IF_ERROR(engine.WriteParameter("unit.0.weight", values));
-    for (int step = 0; step < 2; ++step) {
-      std::vector<float> masters(100);
-      ZS_RETURN_IF_ERROR(engine.ReadParameter("unit.0.weight", masters));
-      if (step == 0) {
-        EXPECT_EQ(masters, values);
-      }
-      ZS_RETURN_IF_ERROR(engine.Unshard(0, Pass::kForward));
-      ZS_ASSIGN_OR_RETURN(const auto parameters, engine.parameters(0));
-      EXPECT_EQ(parameters[0].dtype(), DType::kBfloat16);
-      std::vector<device::Bfloat16> seen(100);
-      engine.compute().device().CopyToHost(engine.compute(), parameters[0], seen.data());
-      engine.compute().Synchronize();
-      for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i].bits, device::ToBfloat16(masters[i]).bits);
-      ZS_RETURN_IF_ERROR(engine.Reshard(0));
-      ZS_RETURN_IF_ERROR(Backward(engine, 1));
-      ZS_RETURN_IF_ERROR(engine.Step());
-    }
-    return absl::OkStatus();
-  });
+  OnEveryStage(
+      2, [](EngineOptions&) {},
+      [](Engine& engine, comm::Communicator&) -> absl::Status {
+        std::vector<float> values(100);
+        for (size_t i = 0; i < values.size(); ++i) values[i] = 1 + 0.001f * static_cast<float>(i);
+        ZS_RETURN_IF_ERROR(engine.WriteParameter("unit.0.weight", values));
+        for (int step = 0; step < 2; ++step) {
+          std::vector<float> masters(100);
+          ZS_RETURN_IF_ERROR(engine.ReadParameter("unit.0.weight", masters));
+          if (step == 0) {
+            EXPECT_EQ(masters, values);
+          }
+          ZS_RETURN_IF_ERROR(engine.Unshard(0, Pass::kForward));
+          ZS_ASSIGN_OR_RETURN(const auto parameters, engine.parameters(0));
+          EXPECT_EQ(parameters[0].dtype(), DType::kBfloat16);
+          std::vector<device::Bfloat16> seen(100);
+          engine.compute().device().CopyToHost(engine.compute(), parameters[0], seen.data());
+          engine.compute().Synchronize();
+          for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i].bits, device::ToBfloat16(masters[i]).bits);
+          ZS_RETURN_IF_ERROR(engine.Reshard(0));
+          ZS_RETURN_IF_ERROR(Backward(engine, 1));
+          ZS_RETURN_IF_ERROR(engine.Step());
+        }
+        return absl::OkStatus();
+      });
 }
 
 // In bf16, 1 + 0.001 is 1.

@@ -57,8 +57,8 @@ absl::Status Engine::Parts::StoreState(int state, int section, Range piece, Arra
 
 absl::Status Engine::Parts::CheckHasGradient(int parameter) const {
   if (!frozen[parameter]) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(layout.parameters()[parameter].spec.name, " is frozen for now, and has no gradient; SetFrozen unfreezes it"));
+  return absl::FailedPreconditionError(absl::StrCat(layout.parameters()[parameter].spec.name,
+                                                    " is frozen for now, and has no gradient; SetFrozen unfreezes it"));
 }
 
 double Engine::Parts::StoredGradientScale() {

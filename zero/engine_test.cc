@@ -318,6 +318,9 @@ TEST(Engine, WhatCannotBeFrozenOrUnfrozenIsRefusedByName) {
     ExpectSays(engine.SetFrozen("still.weight", false), absl::StatusCode::kInvalidArgument,
                "still.weight cannot be unfrozen");
     EXPECT_OK(engine.SetFrozen("still.weight", true));
+    EXPECT_OK(engine.SetFrozen("lm_head", true));
+    EXPECT_TRUE(*engine.IsFrozen("wte"));
+    EXPECT_OK(engine.SetFrozen("wt?", false));
     ExpectSays(engine.SetFrozen(communicator.rank() == 0 ? "wte" : "wpe", true), absl::StatusCode::kFailedPrecondition,
                "ranks call SetFrozen for different parameters");
     EXPECT_FALSE(*engine.IsFrozen("wte"));

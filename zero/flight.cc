@@ -98,7 +98,8 @@ void Flight::LandOne(const Pending& pending) {
   const Array part = pending.travels.Slice(used.first, d.shard.empty() ? used.count : d.shard.elements());
   device::Elementwise& elementwise = compute_->device().elementwise();
   if (d.shard.empty()) {
-    if (!options_.wire.empty() && d.host_first < 0) elementwise.Convert(*compute_, part, d.gradient.Slice(used.first, used.count));
+    if (!options_.wire.empty() && d.host_first < 0)
+      elementwise.Convert(*compute_, part, d.gradient.Slice(used.first, used.count));
   } else if (d.accumulate) {
     elementwise.Accumulate(*compute_, part, d.shard);
   } else if (!LandsByItself(pending)) {

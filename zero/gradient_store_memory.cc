@@ -64,8 +64,8 @@ void GradientStore::AddFlight(const Array& all, Range range, int sections) {
                         .host = host_.get(),
                         .prescale = precision_.prescale};
   if (precision_.converts()) options.wire = wire_.array(precision_.wire).Slice(range.first, range.count);
-  flights_.push_back(std::make_unique<Flight>(reduction_, *layout_, *compute_, all.Slice(range.first, range.count), sections,
-                                              options));
+  flights_.push_back(
+      std::make_unique<Flight>(reduction_, *layout_, *compute_, all.Slice(range.first, range.count), sections, options));
 }
 
 absl::Status GradientStore::MakeResidentFlight() {

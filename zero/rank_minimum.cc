@@ -23,10 +23,8 @@ absl::StatusOr<int64_t> RankMinimum::Of(int64_t value) {
   const Array word = word_.array(DType::kInt64);
   device.elementwise().Fill(*compute_, word, static_cast<double>(value));
   compute_->Record(*filled_);
-  const comm::CallOptions call{.after = {filled_.get()},
-                               .wait_at_once = true,
-                               .traffic = comm::Traffic::kControl,
-                               .label = "minimum over ranks"};
+  const comm::CallOptions call{
+      .after = {filled_.get()}, .wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "minimum over ranks"};
   ZS_RETURN_IF_ERROR(communicator_->AllReduce(word, word, comm::ReduceOp::kMin, call).Wait());
   int64_t least = 0;
   device.CopyToHost(*compute_, word, &least);

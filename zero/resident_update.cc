@@ -29,11 +29,7 @@ absl::StatusOr<std::unique_ptr<UpdatePass>> ResidentUpdate::Create(device::Devic
 }
 
 ResidentUpdate::ResidentUpdate(const Layout& layout, const EngineOptions& options, int rank, device::Stream& compute)
-    : layout_(&layout),
-      options_(&options),
-      rank_(rank),
-      compute_(&compute),
-      parts_(PartsOf(layout, options.stage, rank)) {}
+    : layout_(&layout), options_(&options), rank_(rank), compute_(&compute), parts_(PartsOf(layout, options.stage, rank)) {}
 
 absl::Status ResidentUpdate::AddSquares(const GradientStore& gradients, device::InOut sum) {
   for (const Part& part : parts_) {
@@ -49,12 +45,11 @@ absl::Status ResidentUpdate::Apply(const GradientStore& gradients, ParameterStor
     if (part.frozen) continue;
     const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
     const Array parameter = slice(parameters.Held(part.section));
-    ZS_RETURN_IF_ERROR(
-        optimizer_->Apply(*compute_, {.first = part.state_first,
-                                      .weights = masters_ ? slice(masters_->Held(part.section)) : parameter,
-                                      .gradients = slice(gradients.Held(part.section)),
-                                      .scalars = scalars.array,
-                                      .write_back = masters_ ? parameter : Array()}));
+    ZS_RETURN_IF_ERROR(optimizer_->Apply(*compute_, {.first = part.state_first,
+                                                     .weights = masters_ ? slice(masters_->Held(part.section)) : parameter,
+                                                     .gradients = slice(gradients.Held(part.section)),
+                                                     .scalars = scalars.array,
+                                                     .write_back = masters_ ? parameter : Array()}));
   }
   return absl::OkStatus();
 }

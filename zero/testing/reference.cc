@@ -144,8 +144,9 @@ double Reference::LossOf(const Tensor& tensor, const Use& use, int rank, int mic
 std::vector<float> Reference::GradientOf(const Tensor& tensor, const Use& use, int rank, int micro_batch) const {
   std::vector<float> g(tensor.weights.size());
   for (size_t e = 0; e < g.size(); ++e) {
-    g[e] = LossScale() * UseGradient({rank, step_, micro_batch}, use.unit, use.parameter, units_[use.unit].backward_reads_parameters,
-                       static_cast<int64_t>(e), Rounded(options_.dtype, tensor.weights[e]));
+    g[e] = LossScale() * UseGradient({rank, step_, micro_batch}, use.unit, use.parameter,
+                                     units_[use.unit].backward_reads_parameters, static_cast<int64_t>(e),
+                                     Rounded(options_.dtype, tensor.weights[e]));
   }
   return g;
 }

@@ -119,8 +119,8 @@ void ToyModel::Backward(device::Stream& stream, int unit, std::span<const Array>
       ForDType(target.dtype(), [&](auto gradient_type) {
         using V = decltype(value_type);
         using G = decltype(gradient_type);
-        const auto kernel = [](std::span<const V> v, std::span<G> g, std::span<const float> scale, Sample s, int u, int q, bool r,
-                               bool add) {
+        const auto kernel = [](std::span<const V> v, std::span<G> g, std::span<const float> scale, Sample s, int u, int q,
+                               bool r, bool add) {
           for (size_t e = 0; e < g.size(); ++e) {
             const float x = scale[0] * UseGradient(s, u, q, r, static_cast<int64_t>(e), r ? Value(v[e]) : 0);
             Store(add ? Value(g[e]) + x : x, &g[e]);
