@@ -9,6 +9,7 @@
 #include "zeroshard/zero/agreement.h"
 #include "zeroshard/zero/engine_parts.h"
 #include "zeroshard/zero/formulas.h"
+#include "zeroshard/zero/gather_plan.h"
 
 namespace zeroshard::zero {
 namespace {
@@ -48,10 +49,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
                                                        const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(Validate(options));
   ZS_RETURN_IF_ERROR(CheckGroups(units, options));
-  ZS_ASSIGN_OR_RETURN(Layout layout, Layout::Create(units, {.partition = options.partition,
-                                                            .owner = options.owner,
-                                                            .round_robin_gradients = options.round_robin_gradients,
-                                                            .world_size = communicator.world_size()}));
+  ZS_ASSIGN_OR_RETURN(Layout layout, Layout::Create(units, LayoutOptionsOf(options, communicator.world_size())));
+  ZS_RETURN_IF_ERROR(CheckLiveParameters(layout, options));
   std::unique_ptr<Engine> engine(new Engine(
       std::unique_ptr<Parts>(new Parts{.communicator = &communicator, .options = options, .layout = std::move(layout)})));
   Parts& p = *engine->parts_;

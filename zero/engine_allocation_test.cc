@@ -140,5 +140,22 @@ TEST(EngineAllocation, IsNoneFromTheThirdStepOn) {
   }
 }
 
+TEST(EngineAllocation, IsNoneHoweverUnitsAreGathered) {
+  if (!ZS_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
+  for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
+    EngineOptions options;
+    options.stage = 3;
+    options.partition = partition;
+    options.accumulation = 2;
+    options.prefetch_bucket_size = 2000;
+    options.persistence_threshold = 71;
+    options.max_reuse_distance = 3000;
+    options.optimizer.groups = {{}, {}};
+    ExpectNone(options);
+    options.max_live_parameters = 2048;
+    ExpectNone(options);
+  }
+}
+
 }  // namespace
 }  // namespace zeroshard::zero

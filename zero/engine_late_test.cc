@@ -86,6 +86,20 @@ TEST_P(EngineOnLateDevice, GivesTheSameBitsWithEveryOptionOfStageThree) {
   }
 }
 
+TEST_P(EngineOnLateDevice, GivesTheSameBitsHoweverUnitsAreGathered) {
+  for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
+    for (int i = 0; i < 4; ++i) {
+      EngineOptions options = Options(3, partition);
+      options.prefetch_bucket_size = i == 1 ? 1'000'000 : 2000;
+      options.persistence_threshold = i == 0 ? 0 : 71;
+      options.max_reuse_distance = i == 2 ? 3000 : 0;
+      options.max_live_parameters = i == 3 ? 2048 : 0;
+      ExpectReference(OddUnits(), options, LateRanks({.order = GetParam(), .seed = static_cast<uint32_t>(i + 1)}, 2),
+                      {.steps = 2});
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, EngineOnLateDevice,
                          ::testing::Values(LateOrder::kAtOnce, LateOrder::kLazy, LateOrder::kOneFirst, LateOrder::kRandom));
 

@@ -84,12 +84,11 @@ absl::Status Engine::WriteParameter(std::string_view name, std::span<const float
   ZS_RETURN_IF_ERROR(p.CheckResharded("WriteParameter"));
   const int section = p.layout.parameters()[parameter].section;
   if (section < 0) return absl::OkStatus();
-  const Section& s = p.layout.sections()[section];
-  const Range resident = ShardsParameters(p.options.stage) ? s.Owned(p.communicator->rank()) : Range{0, s.elements};
+  const bool trainable = p.layout.sections()[section].trainable;
   const std::optional<int> masters = p.step_end->update().Find(kMasterWeightsName);
   const auto sink = [&](Range piece, Array from) {
-    p.StoreInto(p.parameters->Resident(section), resident, piece, from);
-    return masters && s.trainable ? p.StoreState(*masters, section, piece, from) : absl::OkStatus();
+    p.StoreInto(p.parameters->Resident(section), p.parameters->ResidentRange(section), piece, from);
+    return masters && trainable ? p.StoreState(*masters, section, piece, from) : absl::OkStatus();
   };
   p.parameters->BeginUpdate();
   const absl::Status written = p.tensors->Write(parameter, sink, /*scale=*/1, values);

@@ -7,6 +7,7 @@
 #include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/step_scalars.h"
 #include "zeroshard/zero/bucket_reduction.h"
+#include "zeroshard/zero/gather_plan.h"
 #include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/offload/offload_plan.h"
@@ -47,25 +48,38 @@ int64_t ReductionElements(const Layout& layout, const EngineOptions& options, in
   return 0;
 }
 
+// Elements of parameters that `rank` holds from step to step.
+int64_t ParameterElements(const Layout& layout, const EngineOptions& options, int rank) {
+  int64_t elements = 0;
+  for (const Section& section : layout.sections()) {
+    const bool whole = !ShardsParameters(options.stage) || section.persistent;
+    elements += whole ? section.elements : section.Owned(rank).count;
+  }
+  return elements;
+}
+
+// How often a micro-batch gathers the section: wherever no unit on it holds it already.
+int Gathers(const Layout& layout, const std::vector<PlannedPass>& passes, int section) {
+  const Section& s = layout.sections()[section];
+  if (s.persistent) return 0;
+  std::set<int> held;  // by these units
+  int gathers = 0;
+  for (const PlannedPass& pass : passes) {
+    if (std::find(s.units.begin(), s.units.end(), pass.unit) == s.units.end()) continue;
+    gathers += held.empty();
+    if (pass.keeps) {
+      held.insert(pass.unit);
+    } else {
+      held.erase(pass.unit);
+    }
+  }
+  return gathers;
+}
+
 }  // namespace
 
 int64_t GatheredBytes(const Layout& layout, const EngineOptions& options) {
-  if (!ShardsParameters(options.stage)) return 0;
-  int64_t largest = 0;
-  int64_t all = 0;
-  int64_t units = 0;
-  for (int u = 0; u < static_cast<int>(layout.units().size()); ++u) {
-    const int64_t own = layout.OwnElements(u);
-    largest = std::max(largest, own);
-    all += own;
-    units += own > 0;
-  }
-  int64_t tied = 0;
-  for (const Section& section : layout.sections()) {
-    if (section.shared) tied += section.elements;
-  }
-  const int64_t at_once = std::min<int64_t>(units, 1 + EffectivePrefetch(options));
-  return ((options.keep_parameters ? all : at_once * largest) + tied) * SizeOf(options.dtype);
+  return ShardsParameters(options.stage) ? PlanGathers(layout, options).Elements() * SizeOf(options.dtype) : 0;
 }
 
 int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
@@ -80,7 +94,7 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
     if (section.alone()) {
       summed += section.elements;
     } else {
-      largest = std::max(largest, section.elements);
+      largest = std::max(largest, layout.OwnTrainableElements(section.units.front()));
       all += section.elements;
     }
   }
@@ -95,8 +109,7 @@ MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, in
   const int64_t updated = OffloadPlanOf(layout, options, rank).first;  // in device memory
   const Precision precision = PrecisionOf(options, layout.world_size());
   MemoryBytes bytes;
-  bytes.parameters =
-      (ShardsParameters(options.stage) ? layout.OwnedTotal(rank) : layout.total_elements()) * SizeOf(precision.parameters);
+  bytes.parameters = ParameterElements(layout, options, rank) * SizeOf(precision.parameters);
   bytes.gradients = (ShardsGradients(options.stage) ? updated : trainable) * SizeOf(precision.gradients);
   bytes.master_weights = precision.has_masters() ? updated * kFp32Bytes : 0;
   bytes.moments = updated * optim::StateBytesPerElement(options.optimizer);
@@ -135,22 +148,7 @@ int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int
 }
 
 int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int section) {
-  const std::vector<int>& users = layout.sections()[section].units;
-  const int last_unit = static_cast<int>(layout.units().size()) - 1;
-  const auto reads = [&](int u) { return layout.units()[u].backward_reads_parameters; };
-  std::set<int> held;  // by these units, from forward to backward
-  int gathers = 0;
-  for (int u : users) {
-    gathers += held.empty();
-    if (reads(u) && (options.keep_parameters || u == last_unit)) held.insert(u);
-  }
-  for (auto u = users.rbegin(); u != users.rend(); ++u) {
-    if (layout.units()[*u].recomputed) gathers += held.empty();
-    if (!reads(*u)) continue;
-    gathers += held.empty();
-    held.erase(*u);
-  }
-  return gathers;
+  return Gathers(layout, PlanPasses(layout, options), section);
 }
 
 int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int rank) {
@@ -161,9 +159,12 @@ int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int
   const int64_t reduced = reductions * ReductionElements(layout, options, rank);
   int64_t gathered = 0;
   if (ShardsParameters(options.stage)) {
+    const std::vector<PlannedPass> passes = PlanPasses(layout, options);
     for (int s = 0; s < static_cast<int>(layout.sections().size()); ++s) {
-      const int64_t own = layout.sections()[s].Owned(rank).count;
-      gathered += micro_batches * GathersPerMicroBatch(layout, options, s) * (n - 1) * own;
+      const Section& section = layout.sections()[s];
+      const int64_t own = section.Owned(rank).count;
+      if (section.persistent && section.trainable) gathered += (n - 1) * own;  // at the step's end
+      gathered += micro_batches * Gathers(layout, passes, s) * (n - 1) * own;
     }
   } else if (ShardsOptimizer(options.stage)) {
     gathered += (n - 1) * layout.OwnedTrainable(rank);

@@ -12,8 +12,9 @@
 // p, g: bytes of Precision::parameters and gradients; w: 4 where parameters have two bytes, else 0; m: 8 for Adam, 4 for SGD with
 // momentum, else 0. So bf16 and fp16 with Adam hold 16Ψ, 4Ψ + 12Ψr, 2Ψ + 14Ψr, 16Ψr; with fp32 gradients 18Ψ, 6Ψ + 12Ψr,
 // 2Ψ + 16Ψr, 18Ψr. Sent are elements of Precision::wire (reductions) and parameters (gathers). Frozen parameters count as
-// parameters alone. Partition::kTensor sends
-// Ψ - Ψr for a reduction and (N - 1) Ψr for a broadcast. reduce_scatter off: 2Ψf for a reduction.
+// parameters alone. Partition::kTensor sends Ψ - Ψr for a reduction and (N - 1) Ψr for a broadcast. reduce_scatter off: 2Ψf for a
+// reduction. Persistent parameters of stage 3 (P) are whole on each rank and gathered once a step: P - Pr more held, Pf sent, and no
+// part of Ψ_u.
 //
 // Offload: of the optimizer's elements E (Ψr; a share of them with offload_ratio) device memory holds neither masters nor moments,
 // nor, in stages 2 and 3, reduced gradients.
@@ -51,10 +52,10 @@ MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options
 // In the rank's file of offloaded state.
 int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int rank);
 
-// Of `communication`. Gathered: the largest unit's own sections, 1 + prefetch times (all units' once, with keep_parameters), and
-// each tied parameter. In flight: the largest unit's gradient, twice with overlap, or one bucket, whichever is larger; and each
-// gradient that is summed over several uses; with communication_dtype, copies of all that in it too (stages 0 and 1: of all
-// gradients). Both 0 where nothing is gathered, or in flight.
+// Of `communication`. Gathered: the slots of gather_plan.h (the largest unit's own sections, 1 + prefetch times; all units' once, with
+// keep_parameters) and each tied parameter. In flight: the largest unit's gradient, twice with overlap, or one bucket, whichever is
+// larger; and each gradient that is summed over several uses; with communication_dtype, copies of all that in it too (stages 0 and 1:
+// of all gradients). Both 0 where nothing is gathered, or in flight.
 int64_t GatheredBytes(const Layout& layout, const EngineOptions& options);
 int64_t InFlightBytes(const Layout& layout, const EngineOptions& options);
 
@@ -62,8 +63,8 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options);
 // reverse; by the direct schedules. 0 with one rank.
 int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int rank);
 
-// How often a micro-batch gathers a section in stage 3: twice; once where backward reads no parameter, where the unit ends forward,
-// or with keep_parameters; once more where the unit is recomputed and not kept. A tied parameter: as often as a unit needs it while no other one holds it.
+// How often a micro-batch gathers a section in stage 3: for each pass that reads it, unless a unit on it kept it (PlanPasses): so twice;
+// once where backward reads no parameter or finds it kept; once more where the unit is recomputed. A persistent one: never.
 int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int section);
 
 }  // namespace zeroshard::zero

@@ -47,7 +47,10 @@ absl::Status GradientStore::OpenSection(int unit, int section) {
     if (layout_->sections()[section].alone()) {
       s.flight->Land();
     } else {
-      ZS_ASSIGN_OR_RETURN(s.flight, FlightFor(unit, layout_->sections()[section].elements));
+      // The unit's sections go together: the first has room for all of them made.
+      const bool begins = layout_->units()[unit].sections.front() == section;
+      const int64_t elements = begins ? layout_->OwnTrainableElements(unit) : layout_->sections()[section].elements;
+      ZS_ASSIGN_OR_RETURN(s.flight, FlightFor(unit, elements));
     }
     s.gradient = s.flight->Place(section);
   }

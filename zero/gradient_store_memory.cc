@@ -82,7 +82,7 @@ absl::Status GradientStore::MakeResidentFlight() {
 
 // Memory in flight: one slot, or two with overlap, for the units in backward; then the gradients that are alone.
 absl::Status GradientStore::MakeFlights() {
-  int64_t largest = 0;   // section that passes through the slots
+  int64_t largest = 0;   // of a unit's sections that pass through the slots
   int64_t together = 0;  // of all that do
   int64_t alone = 0;
   for (size_t i = 0; i < sections_.size(); ++i) {
@@ -90,7 +90,7 @@ absl::Status GradientStore::MakeFlights() {
     if (section.alone()) {
       alone += section.elements;
     } else {
-      largest = std::max(largest, section.elements);
+      largest = std::max(largest, layout_->OwnTrainableElements(section.units.front()));
       together += section.elements;
     }
   }

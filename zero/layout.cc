@@ -12,6 +12,14 @@ Range Intersect(Range a, Range b) {
   return end > first ? Range{first, end - first} : Range{first, 0};
 }
 
+LayoutOptions LayoutOptionsOf(const EngineOptions& options, int world_size) {
+  return {.partition = options.partition,
+          .owner = options.owner,
+          .round_robin_gradients = options.round_robin_gradients,
+          .world_size = world_size,
+          .persistence_threshold = ShardsParameters(options.stage) ? options.persistence_threshold : 0};
+}
+
 absl::StatusOr<Layout> Layout::Create(const std::vector<model::UnitSpec>& units, const LayoutOptions& options) {
   return LayoutBuilder(options).Build(units);
 }
@@ -31,7 +39,19 @@ int64_t Layout::model_elements() const {
 
 int64_t Layout::OwnElements(int unit) const {
   int64_t n = 0;
-  for (int i = 0; i < units_[unit].own_sections; ++i) n += sections_[units_[unit].sections[i]].elements;
+  for (int i = 0; i < units_[unit].own_sections; ++i) {
+    const Section& section = sections_[units_[unit].sections[i]];
+    if (!section.persistent) n += section.elements;
+  }
+  return n;
+}
+
+int64_t Layout::OwnTrainableElements(int unit) const {
+  int64_t n = 0;
+  for (int i = 0; i < units_[unit].own_sections; ++i) {
+    const Section& section = sections_[units_[unit].sections[i]];
+    if (section.trainable) n += section.elements;
+  }
   return n;
 }
 

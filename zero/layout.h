@@ -1,8 +1,9 @@
 // Where every parameter lies: units laid out in flat buffers, and which part of them each rank owns. Arithmetic alone: nothing is
 // allocated, so a layout of 1e12 elements is as cheap as one of ten.
 //
-// A unit's parameters lie in one or two **sections**: the trainable ones, and the frozen ones. A tied parameter has a section of
-// its own, which all its units share. Parameters start on multiples of 64 elements; each section ends padded to one of 64 N.
+// A unit's parameters lie in **sections**: the trainable ones, and the frozen ones; of either those that are persistent (fewer
+// elements than a threshold) apart. A tied parameter has a section of its own, which all its units share. Parameters start on
+// multiples of 64 elements; each section ends padded to one of 64 N.
 //   Partition::kFlat     rank r owns the r-th of N equal parts.
 //   Partition::kTensor   parameters lie in order of their owners, each padded to 64; rank r owns the stretch of its own. The
 //                        section's last padding is nobody's.
@@ -43,7 +44,12 @@ struct LayoutOptions {
   Ownership owner = Ownership::kBalanced;
   bool round_robin_gradients = false;
   int world_size = 1;
+  // Parameters of fewer elements are persistent: see EngineOptions.
+  int64_t persistence_threshold = 0;
 };
+
+// The layout of an engine with these options on so many ranks.
+LayoutOptions LayoutOptionsOf(const EngineOptions& options, int world_size);
 
 // Elements first ... first + count - 1 of something.
 struct Range {
@@ -68,6 +74,7 @@ struct Section {
   std::string name = {};  // the unit's, or the tied parameter's
   bool trainable = true;
   bool shared = false;               // a tied parameter's
+  bool persistent = false;           // stays whole on every rank from step to step
   std::vector<int> units = {};       // that use it, ascending; one, unless shared
   std::vector<int> parameters = {};  // in order of the buffer
   int64_t elements = 0;              // padded
@@ -120,8 +127,10 @@ class Layout {
   int64_t OwnedTrainable(int rank) const { return owned_trainable_[rank]; }
   int64_t OwnedTotal(int rank) const { return owned_total_[rank]; }
 
-  // Elements of the sections that are the unit's own: what gathering it takes, shared ones apart.
+  // Elements of the sections that are the unit's own, persistent ones left out: what gathering it takes, shared ones apart.
   int64_t OwnElements(int unit) const;
+  // Trainable elements of the unit's own sections: what its gradient takes, shared ones apart.
+  int64_t OwnTrainableElements(int unit) const;
 
  private:
   friend class LayoutBuilder;

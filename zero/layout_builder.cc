@@ -131,17 +131,22 @@ void LayoutBuilder::DealOut(bool trainable) {
   for (int u = 0; u < static_cast<int>(layout_.units_.size()); ++u) {
     UnitLayout& unit = layout_.units_[u];
     Section own{.name = unit.name, .trainable = trainable, .units = {u}, .contributions = unit.uses};
+    Section persistent = own;
+    persistent.persistent = true;
     std::vector<int> shared;
-    for (; next != dealt.end() && users_[*next].front() == u; ++next)
-      (tied_[*next] ? shared : own.parameters).push_back(*next);
-    if (!own.parameters.empty()) {
+    for (; next != dealt.end() && users_[*next].front() == u; ++next) {
+      (tied_[*next] ? shared : IsPersistent(*next) ? persistent.parameters : own.parameters).push_back(*next);
+    }
+    for (Section* section : {&own, &persistent}) {
+      if (section->parameters.empty()) continue;
       unit.sections.insert(unit.sections.begin() + unit.own_sections++, static_cast<int>(layout_.sections_.size()));
-      AddSection(std::move(own));
+      AddSection(std::move(*section));
     }
     for (int p : shared) {
       Section section{.name = layout_.parameters_[p].spec.name,
                       .trainable = trainable,
                       .shared = true,
+                      .persistent = IsPersistent(p),
                       .units = users_[p],
                       .parameters = {p},
                       .contributions = 0};
@@ -152,6 +157,10 @@ void LayoutBuilder::DealOut(bool trainable) {
       AddSection(std::move(section));
     }
   }
+}
+
+bool LayoutBuilder::IsPersistent(int parameter) const {
+  return layout_.parameters_[parameter].elements < layout_.options_.persistence_threshold;
 }
 
 void LayoutBuilder::AddSection(Section section) {

@@ -30,6 +30,7 @@ class LayoutBuilder {
 
   // Fills sections: of `trainable` or frozen parameters. Parameters of no element get none.
   void DealOut(bool trainable);
+  bool IsPersistent(int parameter) const;
   void AddSection(Section section);
   // Gives each parameter of the section its place, and each rank its part.
   void PlaceFlat(Section& section);

@@ -1,17 +1,17 @@
 // The parameters of one rank: where they live, and how a unit's become whole before it runs and are dropped after.
 //
 // Stages 0 to 2 hold all of them; the optimizer of stages 1 and 2 writes this rank's parts, after which each unit is gathered in
-// place. Stage 3 holds the rank's parts alone, and gathers a unit into a **slot** when it is to run: 1 + prefetch slots go round,
-// or every unit has its own with keep_parameters; a tied parameter always has its own.
+// place. Stage 3 holds the rank's parts alone, and gathers a unit into a **slot** when it is to run (gather_plan.h); but for
+// persistent parameters, which it holds as stages 1 and 2 do.
 //
-// Note: Blocks. What is gathered at once is a block: a unit's own sections, or a tied parameter's section. A unit stands on one or
-// more blocks, a tied block under several units. A block's states and transitions:
+// Note: Blocks. What is gathered at once is a block: a unit's own sections, or a tied parameter's section; persistent ones apart. A
+// unit stands on one or more blocks, a tied block under several units. A block's states and transitions:
 //
 //     sharded --Start--> unsharding --first Unshard of a unit on it--> unsharded --its last holder lets go--> sharded (stage 3)
 //
-// In stages 0 to 2 Start is the gather at a step's end, and nothing is ever dropped. A unit holds its blocks from Unshard to
-// Reshard; and on from forward's Reshard to backward's, with keep_parameters or where the unit ended forward. What no unit uses at
-// the moment (prefetched, kept) gives way where a slot is needed; so a wrong guess is harmless.
+// Where a block stays whole from step to step, Start is the gather at a step's end, and it is never dropped. A unit holds its blocks
+// from Unshard to Reshard; and on to its next use where that is near (Keeps). What no unit uses at the moment (prefetched, kept)
+// gives way where its slot, or room under max_live_parameters, is needed; so a wrong guess is harmless.
 //
 // Example:
 //   ZS_RETURN_IF_ERROR(store->Unshard(3, Pass::kForward));
@@ -30,6 +30,7 @@
 #include "zeroshard/device/buffer.h"
 #include "zeroshard/device/device.h"
 #include "zeroshard/zero/engine_options.h"
+#include "zeroshard/zero/gather_plan.h"
 #include "zeroshard/zero/layout.h"
 #include "zeroshard/zero/pass.h"
 #include "zeroshard/zero/section_gather.h"
@@ -53,15 +54,16 @@ class ParameterStore {
   Pass pass(int unit) const { return units_[unit].pass; }  // of its last Unshard
   // A unit that is unsharded, or -1.
   int AnyUnsharded() const;
-  // Reshards every unit, and forgets how far a pass had come.
+  // Reshards every unit, and forgets the pass that was under way.
   void ReshardAll();
 
   // What the optimizer of this rank writes of a section: see HoldingOf.
   device::Array Held(int section) const;
-  // What lies of a section in this rank's memory from step to step: all of it, or (stage 3) its own part.
+  // What lies of a section in this rank's memory from step to step: all of it, or (stage 3) its own part, but for persistent ones.
   device::Array Resident(int section) const;
+  Range ResidentRange(int section) const;
   // Brackets the writing of parameters, queued on compute. Before: whoever reads them has done so, and no gathered copy is left.
-  // After: in stages 1 and 2 `gather` makes every unit whole again.
+  // After: `gather` makes whole again what stays whole from step to step.
   void BeginUpdate();
   void EndUpdate(bool gather);
 
@@ -76,17 +78,21 @@ class ParameterStore {
     std::vector<device::Array> owned = {};  // of each of its sections: this rank's part
     std::vector<device::Array> full = {};   // of each: the whole, where it is now
     int64_t elements = 0;
-    int own_unit = -1;  // whose own sections they are; -1: a tied parameter's
+    std::vector<int> units = {};  // that stand on it
+    bool whole = false;           // stays so from step to step
+    bool tied = false;
     ShardState state = ShardState::kSharded;
     comm::Work work = {};
     int holders = 0;  // units that hold it
     int slot = -1;
     int own_slot = -1;  // the slot that is its alone, if there is one
+    int walked = 0;     // the last walk of Keeps that met it
   };
   struct Unit {
     std::vector<int> blocks;
     ShardState state = ShardState::kSharded;
     Pass pass = Pass::kForward;
+    int64_t elements = 0;               // that it needs in slots
     bool holds = false;                 // its blocks
     std::vector<device::Array> arrays;  // its parameters, in order; valid while it holds
   };
@@ -95,21 +101,37 @@ class ParameterStore {
                  device::Stream& compute);
   absl::Status AllocateResident();
   void MakeBlocks();
-  void AddBlock(std::vector<int> sections, std::string_view label, int own_unit);
+  void AddBlock(std::vector<int> sections, std::string_view label, const std::vector<int>& units);
   absl::Status AllocateSlots();
   void AddSlot(int64_t first, int64_t elements);
+  // Whether a section lies whole in this rank's memory from step to step.
+  bool StaysWhole(int section) const;
 
   absl::Status Acquire(int unit);
   void Release(int unit);
-  void Prefetch(int unit, Pass pass);
-  bool Reads(int unit, Pass pass) const;
-  bool Keeps(int unit) const;
-  bool IsExpected(int unit, int from, Pass pass) const;
+  void RecordReleased(int unit);
+  bool Reads(UnitPass at) const;
+  // Whether a unit that is resharded holds its blocks on to its next use.
+  bool Keeps(int unit);
+  struct Walk {
+    int visits = 0;        // of units in between
+    int64_t distance = 0;  // elements that they need
+    int64_t elements = 0;  // of all blocks that were met, each once
+    int slots = 0;         // that go round, of those blocks
+  };
+  void Meet(int unit, Walk& walk);
+  bool WalkTo(int unit, std::span<const UnitPass> path, Walk& walk);
+  // The units that may be gathered ahead of the one that was unsharded last.
+  std::span<const UnitPass> Window() const;
+  void Prefetch(Pass pass);
+  absl::Status NoRoom(int unit) const;
 
-  // The slot for a block that is about to be gathered; -1 if none can be had. A prefetch (from unit `ahead_of`) takes none that
-  // holds what is expected next.
-  int TakeSlot(int block, int ahead_of, Pass pass);
-  void Evict(int slot);
+  // The slot for a block that is about to be gathered; -1 if none can be had. A prefetch takes none that holds what is expected in
+  // `window`, nor, in backward, what was kept; for a unit that is to run at once (no window) whatever is not in use gives way.
+  int TakeSlot(int block, std::span<const UnitPass> window, Pass pass);
+  // Of the blocks in slots, the one to give way next; -1 if there is none. `pooled`: of those in slots that go round.
+  int FindVictim(bool pooled, std::span<const UnitPass> window, Pass pass) const;
+  void Evict(int block);
   void StartGather(int block, int slot);
   void Drop(Block& block);
   void FillArrays(int unit);
@@ -124,8 +146,11 @@ class ParameterStore {
   std::vector<Unit> units_;
   std::vector<Block> blocks_;
   std::vector<int> block_of_section_;
+  std::vector<int64_t> resident_first_;  // [section]: in resident_
   std::vector<Slot> slots_;
   int pooled_slots_ = 0;                    // the first of slots_ go round
+  int64_t live_ = 0;                        // elements of blocks that are in slots
+  int walk_ = 0;                            // of Keeps, counted
   std::unique_ptr<device::Event> written_;  // the last writer of parameters is done
   device::Buffer resident_;
   device::Buffer gathered_;

@@ -9,22 +9,13 @@
 #include "zeroshard/zero/parameter_store.h"
 
 namespace zeroshard::zero {
-
-absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(comm::Communicator& communicator,
-                                                                       const Layout& layout, const EngineOptions& options,
-                                                                       device::Stream& compute) {
-  std::unique_ptr<ParameterStore> store(new ParameterStore(communicator, layout, options, compute));
-  ZS_RETURN_IF_ERROR(store->AllocateResident());
-  store->MakeBlocks();
-  if (ShardsParameters(options.stage)) {
-    ZS_RETURN_IF_ERROR(store->AllocateSlots());
-  } else {
-    for (size_t u = 0; u < store->units_.size(); ++u) store->FillArrays(static_cast<int>(u));
-  }
-  return store;
-}
-
 namespace {
+
+std::vector<int> Uses(const Layout& layout) {
+  std::vector<int> uses;
+  for (const UnitLayout& unit : layout.units()) uses.push_back(unit.uses);
+  return uses;
+}
 
 std::vector<bool> Recomputed(const Layout& layout) {
   std::vector<bool> recomputed;
@@ -34,96 +25,106 @@ std::vector<bool> Recomputed(const Layout& layout) {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(comm::Communicator& communicator,
+                                                                       const Layout& layout, const EngineOptions& options,
+                                                                       device::Stream& compute) {
+  std::unique_ptr<ParameterStore> store(new ParameterStore(communicator, layout, options, compute));
+  ZS_RETURN_IF_ERROR(store->AllocateResident());
+  store->MakeBlocks();
+  if (ShardsParameters(options.stage)) ZS_RETURN_IF_ERROR(store->AllocateSlots());
+  return store;
+}
+
 ParameterStore::ParameterStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
                                device::Stream& compute)
     : communicator_(&communicator),
       layout_(&layout),
       options_(&options),
       compute_(&compute),
-      order_(Recomputed(layout)),
+      order_(Uses(layout), Recomputed(layout)),
       units_(layout.units().size()),
       block_of_section_(layout.sections().size(), -1),
       written_(communicator.device().MakeEvent()) {
-  for (size_t u = 0; u < units_.size(); ++u) units_[u].arrays.resize(layout.units()[u].parameters.size());
+  for (size_t u = 0; u < units_.size(); ++u) {
+    units_[u].arrays.resize(layout.units()[u].parameters.size());
+    units_[u].elements = GatheredElements(layout, static_cast<int>(u));
+  }
+}
+
+bool ParameterStore::StaysWhole(int section) const {
+  return !ShardsParameters(options_->stage) || layout_->sections()[section].persistent;
+}
+
+Range ParameterStore::ResidentRange(int section) const {
+  const Section& s = layout_->sections()[section];
+  return StaysWhole(section) ? Range{0, s.elements} : s.Owned(communicator_->rank());
 }
 
 absl::Status ParameterStore::AllocateResident() {
-  const int64_t elements =
-      ShardsParameters(options_->stage) ? layout_->OwnedTotal(communicator_->rank()) : layout_->total_elements();
+  int64_t elements = 0;
+  for (int s = 0; s < static_cast<int>(layout_->sections().size()); ++s) {
+    resident_first_.push_back(elements);
+    elements += ResidentRange(s).count;
+  }
   ZS_ASSIGN_OR_RETURN(resident_,
                       communicator_->Allocate(elements * SizeOf(options_->dtype), device::Use::kParameters, "parameters"));
   return absl::OkStatus();
 }
 
 device::Array ParameterStore::Resident(int section) const {
-  const Section& s = layout_->sections()[section];
-  const device::Array all = resident_.array(options_->dtype);
-  if (!ShardsParameters(options_->stage)) return all.Slice(s.full_first, s.elements);
-  const int rank = communicator_->rank();
-  return all.Slice(s.shard_first[rank], s.Owned(rank).count);
+  return resident_.array(options_->dtype).Slice(resident_first_[section], ResidentRange(section).count);
 }
 
 device::Array ParameterStore::Held(int section) const {
-  if (ShardsParameters(options_->stage)) return Resident(section);
   const Range held = HoldingOf(*layout_, options_->stage, communicator_->rank(), section).range;
-  return Resident(section).Slice(held.first, held.count);
+  return Resident(section).Slice(held.first - ResidentRange(section).first, held.count);
 }
 
 void ParameterStore::MakeBlocks() {
   const std::vector<Section>& sections = layout_->sections();
-  for (size_t u = 0; u < units_.size(); ++u) {
+  for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
     const UnitLayout& unit = layout_->units()[u];
     const auto shared = unit.sections.begin() + unit.own_sections;
-    AddBlock({unit.sections.begin(), shared}, unit.name, static_cast<int>(u));
-    units_[u].blocks.push_back(static_cast<int>(blocks_.size()) - 1);
+    std::vector<int> own, persistent;
+    for (auto s = unit.sections.begin(); s != shared; ++s) (sections[*s].persistent ? persistent : own).push_back(*s);
+    AddBlock(std::move(own), unit.name, {u});
+    if (!persistent.empty()) AddBlock(std::move(persistent), unit.name, {u});
     for (auto s = shared; s != unit.sections.end(); ++s) {
-      if (block_of_section_[*s] < 0) AddBlock({*s}, sections[*s].name, /*own_unit=*/-1);
-      units_[u].blocks.push_back(block_of_section_[*s]);
+      if (block_of_section_[*s] < 0) {
+        AddBlock({*s}, sections[*s].name, sections[*s].units);
+        blocks_.back().tied = true;
+      }
     }
   }
 }
 
-void ParameterStore::AddBlock(std::vector<int> sections, std::string_view label, int own_unit) {
-  for (int s : sections) block_of_section_[s] = static_cast<int>(blocks_.size());
-  if (!ShardsParameters(options_->stage)) {
-    // What the optimizer does not write stays whole.
-    std::erase_if(sections, [&](int s) { return !layout_->sections()[s].trainable; });
-  }
-  Block block{.gather = SectionGather(*communicator_, *layout_, sections, label), .own_unit = own_unit};
-  const int rank = communicator_->rank();
+void ParameterStore::AddBlock(std::vector<int> sections, std::string_view label, const std::vector<int>& units) {
+  const int index = static_cast<int>(blocks_.size());
+  const bool whole = sections.empty() ? !ShardsParameters(options_->stage) : StaysWhole(sections.front());
+  for (int s : sections) block_of_section_[s] = index;
+  for (int u : units) units_[u].blocks.push_back(index);
+  // What the optimizer does not write stays whole.
+  if (whole) std::erase_if(sections, [&](int s) { return !layout_->sections()[s].trainable; });
+  Block block{.gather = SectionGather(*communicator_, *layout_, sections, label), .units = units, .whole = whole};
   for (int s : sections) {
-    const Section& section = layout_->sections()[s];
-    const Range owned = section.Owned(rank);
-    block.elements += section.elements;
-    block.owned.push_back(ShardsParameters(options_->stage) ? Resident(s) : Resident(s).Slice(owned.first, owned.count));
-    block.full.push_back(ShardsParameters(options_->stage) ? device::Array() : Resident(s));
+    const Range owned = layout_->sections()[s].Owned(communicator_->rank());
+    block.elements += layout_->sections()[s].elements;
+    block.owned.push_back(Resident(s).Slice(owned.first - ResidentRange(s).first, owned.count));
+    block.full.push_back(whole ? Resident(s) : device::Array());
   }
-  if (!ShardsParameters(options_->stage)) block.state = ShardState::kUnsharded;
+  if (whole) block.state = ShardState::kUnsharded;
   blocks_.push_back(std::move(block));
 }
 
 absl::Status ParameterStore::AllocateSlots() {
-  int64_t pooled_elements = 0;  // of one slot that goes round
-  int pooled_blocks = 0;
-  int64_t own_elements = 0;  // of all slots that are one block's alone
-  for (const Block& block : blocks_) {
-    if (block.elements == 0) continue;
-    if (block.own_unit < 0 || options_->keep_parameters) {
-      own_elements += block.elements;
-    } else {
-      pooled_elements = std::max(pooled_elements, block.elements);
-      ++pooled_blocks;
-    }
-  }
-  pooled_slots_ = std::min(1 + EffectivePrefetch(*options_), pooled_blocks);
-  const int64_t elements = pooled_slots_ * pooled_elements + own_elements;
-  ZS_ASSIGN_OR_RETURN(
-      gathered_, communicator_->Allocate(elements * SizeOf(options_->dtype), device::Use::kCommunication, "gathered units"));
+  const GatherPlan plan = PlanGathers(*layout_, *options_);
+  ZS_ASSIGN_OR_RETURN(gathered_, communicator_->Allocate(plan.Elements() * SizeOf(options_->dtype),
+                                                         device::Use::kCommunication, "gathered units"));
+  pooled_slots_ = plan.one_each ? 0 : plan.slots;
   int64_t first = 0;
-  for (int i = 0; i < pooled_slots_; ++i, first += pooled_elements) AddSlot(first, pooled_elements);
+  for (int i = 0; i < pooled_slots_; ++i, first += plan.slot_elements) AddSlot(first, plan.slot_elements);
   for (Block& block : blocks_) {
-    const bool pooled = block.own_unit >= 0 && !options_->keep_parameters;
-    if (pooled && block.elements > 0) continue;
+    if (block.whole || (pooled_slots_ > 0 && !block.tied && block.elements > 0)) continue;
     // A block of no element takes no memory, but passes through the same states.
     block.own_slot = static_cast<int>(slots_.size());
     AddSlot(first, block.elements);

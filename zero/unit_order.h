@@ -1,16 +1,18 @@
-// What comes next: what the last pass over the units did is the guess for this one, TrainingPasses at first. A wrong guess costs a
-// gather that nobody uses, never more.
+// What comes next: what the last pass over the units ran is the guess for this one, TrainingPasses at first. A unit may come several
+// times in a pass. A wrong guess costs a gather that nobody uses, never more.
 //
 // Forward is one pass; backward is one, with what it recomputes.
 //
-// Example:
-//   order.Visit({3, Pass::kForward});
-//   order.Next({3, Pass::kForward});   // {4, kForward}, until a pass went another way; unit -1 at its end
+// Example: three units, each used once a pass, none recomputed.
+//   UnitOrder order({1, 1, 1}, {false, false, false});
+//   order.Visit({0, Pass::kForward});
+//   order.Ahead();       // {1, kForward}, {2, kForward}, until a pass went another way
+//   order.Backward();    // {2, kBackward}, {1, kBackward}, {0, kBackward}: what comes after forward
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "zeroshard/zero/pass.h"
@@ -19,29 +21,31 @@ namespace zeroshard::zero {
 
 class UnitOrder {
  public:
-  // `recomputed`: of each unit.
-  explicit UnitOrder(const std::vector<bool>& recomputed);
+  // Of each unit: how often a pass runs it, and whether it is recomputed.
+  UnitOrder(std::vector<int> uses, const std::vector<bool>& recomputed);
 
-  // The unit is about to be run. A pass ends where the direction changes or a unit comes again.
+  // The unit is about to be run. A pass ends where the direction changes, or a unit comes more often than its uses.
   void Visit(UnitPass at);
-  // Whatever was under way is over.
+  // The pass is over: it is the guess for the next one.
   void EndPass();
+  // The pass was broken off: the guess is as it was before it.
+  void ForgetPass();
 
-  UnitPass Next(UnitPass at) const { return nodes_[static_cast<size_t>(at.pass)][at.unit].next; }
-  // Whether the last forward pass ended with this unit: then backward begins with it.
-  bool EndsForward(int unit) const { return unit == ends_forward_; }
+  // What is expected after the last Visit of this pass, the next one first; nothing before a pass's first.
+  std::span<const UnitPass> Ahead() const;
+  // What a whole backward pass is expected to run, in order.
+  std::span<const UnitPass> Backward() const { return expected_[1]; }
 
  private:
-  struct Node {
-    UnitPass next = {};
-    int64_t seen_in = 0;  // the number of the last pass that ran it
-  };
-  Node& node(UnitPass at) { return nodes_[static_cast<size_t>(at.pass)][at.unit]; }
+  static size_t Direction(UnitPass at) { return at.pass == Pass::kForward ? 0 : 1; }
+  int& times(UnitPass at) { return times_[static_cast<size_t>(at.pass)][at.unit]; }
 
-  std::array<std::vector<Node>, 3> nodes_;  // [pass][unit]
-  int64_t pass_number_ = 1;
-  UnitPass last_ = {};
-  int ends_forward_;
+  std::vector<int> uses_;                          // [unit]
+  std::array<std::vector<UnitPass>, 2> expected_;  // [direction]
+  std::vector<UnitPass> ran_;                      // in this pass
+  std::array<std::vector<int>, 3> times_;          // [pass][unit]: in this pass
+  size_t position_ = 0;                            // in expected_[direction_], of what comes next
+  size_t direction_ = 0;
 };
 
 }  // namespace zeroshard::zero

@@ -47,7 +47,9 @@ std::string Describe(const EngineOptions& options, int world_size) {
       << options.prefetch << ", keep " << options.keep_parameters << ", accumulation " << options.accumulation << ", clip "
       << options.clip << ", " << Name(options.optimizer.kind) << ", " << device::Name(options.dtype) << ", gradients "
       << device::Name(PrecisionOf(options, world_size).gradients) << ", on the wire "
-      << device::Name(PrecisionOf(options, world_size).wire);
+      << device::Name(PrecisionOf(options, world_size).wire) << ", prefetch_bucket " << options.prefetch_bucket_size
+      << ", persistence " << options.persistence_threshold << ", max_live " << options.max_live_parameters << ", reuse "
+      << options.max_reuse_distance;
   return out.str();
 }
 
