@@ -140,6 +140,20 @@ TEST(EngineAllocation, IsNoneFromTheThirdStepOn) {
   }
 }
 
+TEST(EngineAllocation, IsNoneHoweverUpdatedParametersAreGathered) {
+  if (!ZS_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
+  for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
+    for (int64_t bucket : {0, 500, 100000}) {
+      EngineOptions options;
+      options.partition = partition;
+      options.allgather_bucket_size = bucket;
+      options.allgather_partitions = bucket == 0;
+      options.optimizer.groups = {{}, {}};
+      ExpectNone(options);
+    }
+  }
+}
+
 TEST(EngineAllocation, IsNoneHoweverUnitsAreGathered) {
   if (!ZS_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
   for (Partition partition : {Partition::kFlat, Partition::kTensor}) {

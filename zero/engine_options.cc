@@ -63,8 +63,6 @@ absl::Status NotBuilt(bool asked, const char* option) {
 absl::Status CheckBuilt(const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(NotBuilt(options.world_invariant, "world_invariant"));
   ZS_RETURN_IF_ERROR(NotBuilt(options.shard_size != 0, "shard_size"));
-  ZS_RETURN_IF_ERROR(NotBuilt(options.allgather_bucket_size != 0, "allgather_bucket_size"));
-  ZS_RETURN_IF_ERROR(NotBuilt(!options.allgather_partitions, "allgather_partitions"));
   return NotBuilt(options.offload_parameters.target != OffloadTarget::kNone, "offload_parameters");
 }
 
@@ -103,6 +101,7 @@ absl::Status Validate(const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(AtLeast("persistence_threshold", options.persistence_threshold, 0));
   ZS_RETURN_IF_ERROR(AtLeast("max_live_parameters", options.max_live_parameters, 0));
   ZS_RETURN_IF_ERROR(AtLeast("max_reuse_distance", options.max_reuse_distance, 0));
+  ZS_RETURN_IF_ERROR(AtLeast("allgather_bucket_size", options.allgather_bucket_size, 0));
   if (!std::isfinite(options.clip) || options.clip < 0) {
     return absl::InvalidArgumentError(absl::StrCat("clip is ", options.clip, "; it is a finite norm, or 0 for none"));
   }

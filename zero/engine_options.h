@@ -103,9 +103,10 @@ struct EngineOptions {
   int64_t max_live_parameters = 0;
   // Stage 3. What forward gathered is kept for backward where its next use is no more than so many elements away; 0: none.
   int64_t max_reuse_distance = 0;
-  // Stages 1 and 2. Elements of updated parameters gathered together at a step's end; 0: a unit at a time.
+  // Stages 1 and 2, and persistent parameters of stage 3. Elements of updated parameters gathered together at a step's end, rounded
+  // as reduce_bucket_size is; 0: a unit at a time.
   int64_t allgather_bucket_size = 0;
-  // Stages 1 and 2. Off: each rank's part is broadcast in place of one all-gather.
+  // The same. Off: each rank's part is broadcast in place of one all-gather.
   bool allgather_partitions = true;
 
   OffloadOptions offload_parameters;  // stage 3

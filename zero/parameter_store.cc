@@ -150,18 +150,22 @@ void ParameterStore::BeginUpdate() {
     if (units_[u].holds) Release(static_cast<int>(u));
   }
   for (Block& block : blocks_) Drop(block);
+  if (updated_ != nullptr) updated_->Begin();
+}
+
+void ParameterStore::WrittenBefore(int section) {
+  if (updated_ != nullptr) updated_->WrittenBefore(section);
 }
 
 void ParameterStore::EndUpdate(bool gather) {
   compute_->Record(*written_);
   order_.EndPass();
-  if (!gather || !ShardsOptimizer(options_->stage)) return;
+  if (!gather || updated_ == nullptr) return;
+  updated_->Finish();
   for (Block& block : blocks_) {
     if (!block.whole) continue;
-    block.work =
-        block.gather.Issue(block.owned, block.full, {.after = {written_.get()}, .wait_at_once = !options_->overlap});
+    for (int section : block.gather.sections()) block.work = updated_->WorkOf(section);
     block.state = ShardState::kUnsharding;
-    if (!options_->overlap) block.work.WaitOn(*compute_);
   }
 }
 

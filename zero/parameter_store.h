@@ -2,7 +2,7 @@
 //
 // Stages 0 to 2 hold all of them; the optimizer of stages 1 and 2 writes this rank's parts, after which each unit is gathered in
 // place. Stage 3 holds the rank's parts alone, and gathers a unit into a **slot** when it is to run (gather_plan.h); but for
-// persistent parameters, which it holds as stages 1 and 2 do.
+// persistent parameters, which it holds as stages 1 and 2 do (updated_gather.h).
 //
 // Note: Blocks. What is gathered at once is a block: a unit's own sections, or a tied parameter's section; persistent ones apart. A
 // unit stands on one or more blocks, a tied block under several units. A block's states and transitions:
@@ -35,6 +35,7 @@
 #include "zeroshard/zero/pass.h"
 #include "zeroshard/zero/section_gather.h"
 #include "zeroshard/zero/unit_order.h"
+#include "zeroshard/zero/updated_gather.h"
 
 namespace zeroshard::zero {
 
@@ -63,8 +64,10 @@ class ParameterStore {
   device::Array Resident(int section) const;
   Range ResidentRange(int section) const;
   // Brackets the writing of parameters, queued on compute. Before: whoever reads them has done so, and no gathered copy is left.
-  // After: `gather` makes whole again what stays whole from step to step.
+  // After: `gather` makes whole again what stays whole from step to step. An update that is to be gathered and goes through sections
+  // in ascending order may say in between how far it has come: what it has come past is gathered meanwhile.
   void BeginUpdate();
+  void WrittenBefore(int section);
   void EndUpdate(bool gather);
 
  private:
@@ -104,6 +107,7 @@ class ParameterStore {
   void AddBlock(std::vector<int> sections, std::string_view label, const std::vector<int>& units);
   absl::Status AllocateSlots();
   void AddSlot(int64_t first, int64_t elements);
+  void MakeUpdatedGather();
   // Whether a section lies whole in this rank's memory from step to step.
   bool StaysWhole(int section) const;
 
@@ -154,6 +158,7 @@ class ParameterStore {
   std::unique_ptr<device::Event> written_;  // the last writer of parameters is done
   device::Buffer resident_;
   device::Buffer gathered_;
+  std::unique_ptr<UpdatedGather> updated_;  // stages 1 to 3
 };
 
 }  // namespace zeroshard::zero

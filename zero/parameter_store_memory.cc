@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(comm::Com
   ZS_RETURN_IF_ERROR(store->AllocateResident());
   store->MakeBlocks();
   if (ShardsParameters(options.stage)) ZS_RETURN_IF_ERROR(store->AllocateSlots());
+  if (ShardsOptimizer(options.stage)) store->MakeUpdatedGather();
   return store;
 }
 
@@ -131,6 +132,14 @@ absl::Status ParameterStore::AllocateSlots() {
     first += block.elements;
   }
   return absl::OkStatus();
+}
+
+void ParameterStore::MakeUpdatedGather() {
+  std::vector<UpdatedGather::Whole> sections;
+  for (int s = 0; s < layout_->trainable_sections(); ++s) {
+    if (StaysWhole(s)) sections.push_back({.section = s, .memory = Resident(s)});
+  }
+  updated_ = std::make_unique<UpdatedGather>(*communicator_, *layout_, *options_, *compute_, std::move(sections));
 }
 
 void ParameterStore::AddSlot(int64_t first, int64_t elements) {

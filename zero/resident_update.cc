@@ -42,6 +42,7 @@ absl::Status ResidentUpdate::AddSquares(const GradientStore& gradients, device::
 
 absl::Status ResidentUpdate::Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
   for (const Part& part : parts_) {
+    parameters.WrittenBefore(part.section);
     if (part.frozen) continue;
     const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
     const Array parameter = slice(parameters.Held(part.section));

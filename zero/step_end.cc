@@ -6,6 +6,7 @@
 
 #include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/optim/optimizer_options.h"
 #include "zeroshard/zero/precision.h"
@@ -72,7 +73,10 @@ absl::Status StepEnd::Run(const GradientStore& gradients, ParameterStore& parame
   ZS_RETURN_IF_ERROR(communicator_->status());
   const Array sum = sum_.array(DType::kInt64).Slice(0, device::kExactSumWords);
   communicator_->device().step().DeriveScalars(*compute_, sum, rule_, learning_rate, scalars_.array(DType::kUint8));
-  ZS_RETURN_IF_ERROR(update_->Apply(gradients, parameters, scalars_.array(DType::kUint8)));
+  {
+    const device::ScopedSpan span(*compute_, device::SpanKind::kOptimizer);
+    ZS_RETURN_IF_ERROR(update_->Apply(gradients, parameters, scalars_.array(DType::kUint8)));
+  }
   CopyToHost();
   return absl::OkStatus();
 }
