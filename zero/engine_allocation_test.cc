@@ -112,6 +112,10 @@ TEST(EngineAllocation, IsNoneUnderOffload) {
     options.sub_group_size = 2000;
     options.offload_ratio = 0.8;
     ExpectNone(options);
+    options.stage = 3;
+    options.offload_ratio = 1;
+    options.offload_parameters = options.offload_optimizer;
+    ExpectNone(options);
   }
 }
 

@@ -111,10 +111,40 @@ TEST_P(EngineOffload, EveryOptimizerKeepsItsBits) {
   }
 }
 
+TEST_P(EngineOffload, ParametersOutsideTheDeviceKeepTheirBits) {
+  if (GetParam().stage < 3) return;
+  for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
+      for (const bool overlap : {true, false}) {
+        EngineOptions options = Options();
+        options.offload_parameters = {.target = target, .folder = folder_.path()};
+        options.dtype = dtype;
+        options.overlap = overlap;
+        options.accumulation = overlap ? 2 : 1;
+        options.prefetch = overlap ? 2 : 1;
+        options.persistence_threshold = dtype == DType::kBfloat16 ? 20 : 0;
+        SCOPED_TRACE(device::Name(dtype));
+        const auto runs = ExpectReference(OddUnits(), options, {.world_size = 3}, {.steps = 3});
+        const absl::StatusOr<Layout> layout = Layout::Create(OddUnits(), LayoutOptionsOf(options, 3));
+        ASSERT_TRUE(layout.ok());
+        for (int rank = 0; rank < 3; ++rank) {
+          EXPECT_EQ(runs[rank].data_bytes.back(), PredictDataBytes(*layout, options, rank)) << "the wire is as without";
+        }
+      }
+    }
+  }
+}
+
 TEST_P(EngineOffload, HoldsTheFormulasBytesInBothMemories) {
   for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) {
     ForEachSubGroupAndShare([&](EngineOptions options) {
       options.dtype = dtype;
+      if (options.stage == 3 && options.offload_ratio == 1) {
+        const bool swapped = dtype == DType::kFloat32;
+        options.offload_parameters = {.target = swapped ? OffloadTarget::kHost : OffloadTarget::kFile,
+                                      .folder = folder_.path()};
+        options.persistence_threshold = swapped ? 0 : 20;
+      }
       SCOPED_TRACE(testing::Describe(options, 3));
       RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
         device::MemoryLedger& device = communicator.device().ledger();
@@ -149,6 +179,10 @@ TEST_P(EngineOffload, IsOrderedByEventsOnADeviceThatRunsLate) {
     options.accumulation = 2;
     options.dtype = order == device::LateOrder::kLazy ? DType::kFloat32 : DType::kBfloat16;
     options.offload_ratio = order == device::LateOrder::kRandom ? 0.6 : 1;
+    if (options.stage == 3 && options.offload_ratio == 1) {
+      const bool lazy = order == device::LateOrder::kLazy;
+      options.offload_parameters = {.target = lazy ? OffloadTarget::kHost : OffloadTarget::kFile, .folder = folder_.path()};
+    }
     const testing::RankOptions ranks{.world_size = 2,
                                      .make_device = [order] { return device::MakeLateDevice({.order = order, .seed = 3}); }};
     ExpectReference(OddUnits(), options, ranks, {.steps = 2});
@@ -181,6 +215,10 @@ TEST_P(EngineOffload, FrozenParametersKeepTheirWeightsAndState) {
     EngineOptions options = Options();
     options.dtype = dtype;
     options.offload_ratio = 0.4;
+    ExpectReference(OddUnits(), options, {.world_size = 2}, {.steps = 4, .freeze = freeze});
+    if (options.stage < 3) continue;
+    options.offload_ratio = 1;
+    options.offload_parameters = options.offload_optimizer;
     ExpectReference(OddUnits(), options, {.world_size = 2}, {.steps = 4, .freeze = freeze});
   }
 }
@@ -216,6 +254,15 @@ TEST(EngineOffloadMemory, IsTheFormulasTable) {
   EXPECT_EQ(PredictHostMemory(*layout, options, 0).communication, 1 * 4096 * (2 + 2 + 12) + scratch);
   options.dtype = DType::kFloat32;
   EXPECT_EQ(PredictFileBytes(*layout, options, 0), 4096 * 8) << "fp32 parameters are their own masters";
+  options.stage = 3;
+  options.dtype = DType::kBfloat16;
+  options.offload_ratio = 1;
+  options.offload_parameters.target = OffloadTarget::kHost;
+  EXPECT_EQ(PredictMemory(*layout, options, 0).parameters, 0);
+  EXPECT_EQ(PredictHostMemory(*layout, options, 0).parameters, 2 * own);
+  options.offload_parameters.target = OffloadTarget::kFile;
+  EXPECT_EQ(PredictHostMemory(*layout, options, 0).parameters, 0);
+  EXPECT_EQ(PredictFileBytes(*layout, options, 0), 3 * 6144 * (12 + 2));
 }
 
 TEST(EngineOffloadOptions, ThatContradictAreRefusedWithTheirValue) {
@@ -236,6 +283,14 @@ TEST(EngineOffloadOptions, ThatContradictAreRefusedWithTheirValue) {
     refused(options, "offload_ratio is ");
   }
   options.offload_ratio = 1;
+  options.offload_parameters.target = OffloadTarget::kHost;
+  refused(options, "offload_parameters is cpu in stage 1, which shards no parameters; use a stage from 3 on, or none");
+  options.stage = 3;
+  EXPECT_TRUE(Validate(options).ok());
+  options.offload_ratio = 0.5;
+  refused(options, "offload_parameters is cpu with offload_optimizer cpu and offload_ratio 0.5");
+  options.offload_ratio = 1;
+  options.offload_parameters.target = OffloadTarget::kNone;
   options.sub_group_size = 0;
   refused(options, "sub_group_size is 0; it is at least 1");
   options.sub_group_size = 1;

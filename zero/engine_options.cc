@@ -62,8 +62,7 @@ absl::Status NotBuilt(bool asked, const char* option) {
 
 absl::Status CheckBuilt(const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(NotBuilt(options.world_invariant, "world_invariant"));
-  ZS_RETURN_IF_ERROR(NotBuilt(options.shard_size != 0, "shard_size"));
-  return NotBuilt(options.offload_parameters.target != OffloadTarget::kNone, "offload_parameters");
+  return NotBuilt(options.shard_size != 0, "shard_size");
 }
 
 absl::Status CheckOffloaded(const char* option, const OffloadOptions& offload, int stage, int least_stage, const char* why) {
@@ -81,6 +80,15 @@ absl::Status CheckOffload(const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(CheckOffloaded("offload_parameters", options.offload_parameters, options.stage, /*least_stage=*/3,
                                     "shards no parameters"));
   ZS_RETURN_IF_ERROR(AtLeast("sub_group_size", options.sub_group_size, 1));
+  if (options.offload_parameters.target != OffloadTarget::kNone &&
+      (options.offload_optimizer.target == OffloadTarget::kNone || options.offload_ratio != 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "offload_parameters is ", std::string(Name(options.offload_parameters.target)), " with offload_optimizer ",
+        std::string(Name(options.offload_optimizer.target)), " and offload_ratio ", options.offload_ratio,
+        "; parameters that are not in device memory are updated where the optimizer's state is: offload all of it (cpu or "
+        "nvme, "
+        "ratio 1), or keep the parameters (none)"));
+  }
   if (options.offload_ratio >= 0 && options.offload_ratio <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("offload_ratio is ", options.offload_ratio, "; it is a share of the optimizer's elements, 0 to 1"));

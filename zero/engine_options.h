@@ -109,7 +109,7 @@ struct EngineOptions {
   // The same. Off: each rank's part is broadcast in place of one all-gather.
   bool allgather_partitions = true;
 
-  OffloadOptions offload_parameters;  // stage 3
+  OffloadOptions offload_parameters;  // stage 3, with the whole optimizer offloaded: the rank's part of all parameters
   OffloadOptions offload_optimizer;   // stages 1 to 3: masters, moments, and the gradients of the rank's part
   // Share of the optimizer's elements that is offloaded (the rest stays in device memory): 0 to 1.
   double offload_ratio = 1;

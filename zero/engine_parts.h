@@ -51,9 +51,7 @@ struct Engine::Parts {
   // What a step's gradient is of what is stored now. Waits.
   double StoredGradientScale();
 
-  // Queues: memory = the part of `from`, a piece of a section, that lies in `range` of it; rounded to the memory's dtype.
-  void StoreInto(device::Array memory, Range range, Range piece, device::Array from);
-  // The same for this rank's part of one of UpdatePass::states.
+  // Queues: this rank's part of one of UpdatePass::states, as far as it lies in `piece` of the section, = from, [piece.count] fp32.
   absl::Status StoreState(int state, int section, Range piece, device::Array from);
 };
 

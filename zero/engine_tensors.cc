@@ -40,13 +40,6 @@ absl::StatusOr<int> Engine::Parts::FindMoment(std::string_view moment) const {
       absl::StrCat("the optimizer ", std::string(Name(options.optimizer.kind)), " keeps no ", std::string(moment)));
 }
 
-void Engine::Parts::StoreInto(Array memory, Range range, Range piece, Array from) {
-  const Range kept = Intersect(piece, range);
-  if (kept.count == 0) return;
-  compute->device().elementwise().Convert(*compute, from.Slice(kept.first - piece.first, kept.count),
-                                          memory.Slice(kept.first - range.first, kept.count));
-}
-
 absl::Status Engine::Parts::StoreState(int state, int section, Range piece, Array from) {
   const Range held = HoldingOf(layout, options.stage, communicator->rank(), section).range;
   const Range kept = Intersect(piece, held);
@@ -72,8 +65,7 @@ absl::Status Engine::ReadParameter(std::string_view name, std::span<float> value
   const bool has_master = masters && p.layout.parameters()[parameter].spec.trainable;
   const auto source = [&](int section, Range part, Array to) {
     if (has_master) return p.step_end->update().ReadState(*masters, section, part, to);
-    p.compute->device().elementwise().Convert(*p.compute, p.parameters->Held(section).Slice(part.first, part.count), to);
-    return absl::OkStatus();
+    return p.parameters->ReadHeld(section, part, to);
   };
   return p.tensors->Read(parameter, source, /*scale=*/1, values);
 }
@@ -86,8 +78,8 @@ absl::Status Engine::WriteParameter(std::string_view name, std::span<const float
   if (section < 0) return absl::OkStatus();
   const bool trainable = p.layout.sections()[section].trainable;
   const std::optional<int> masters = p.step_end->update().Find(kMasterWeightsName);
-  const auto sink = [&](Range piece, Array from) {
-    p.StoreInto(p.parameters->Resident(section), p.parameters->ResidentRange(section), piece, from);
+  const auto sink = [&](Range piece, Array from) -> absl::Status {
+    ZS_RETURN_IF_ERROR(p.parameters->WriteResident(section, piece, from));
     return masters && trainable ? p.StoreState(*masters, section, piece, from) : absl::OkStatus();
   };
   p.parameters->BeginUpdate();

@@ -11,6 +11,7 @@
 #include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/offload/offload_plan.h"
+#include "zeroshard/zero/offload/parameter_tier.h"
 #include "zeroshard/zero/precision.h"
 #include "zeroshard/zero/rank_minimum.h"
 #include "zeroshard/zero/tensor_access.h"
@@ -48,12 +49,13 @@ int64_t ReductionElements(const Layout& layout, const EngineOptions& options, in
   return 0;
 }
 
-// Elements of parameters that `rank` holds from step to step.
+// Elements of parameters that `rank` holds in device memory from step to step.
 int64_t ParameterElements(const Layout& layout, const EngineOptions& options, int rank) {
   int64_t elements = 0;
   for (const Section& section : layout.sections()) {
     const bool whole = !ShardsParameters(options.stage) || section.persistent;
-    elements += whole ? section.elements : section.Owned(rank).count;
+    if (whole) elements += section.elements;
+    if (!whole && options.offload_parameters.target == OffloadTarget::kNone) elements += section.Owned(rank).count;
   }
   return elements;
 }
@@ -120,9 +122,14 @@ MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, in
 MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options, int rank) {
   const OffloadPlan plan = OffloadPlanOf(layout, options, rank);
   MemoryBytes bytes;
-  if (plan.groups == 0) return bytes;
   const Precision precision = PrecisionOf(options, layout.world_size());
-  int64_t buffered = SizeOf(precision.parameters);  // of an element
+  const OffloadTarget parameters =
+      ShardsParameters(options.stage) ? options.offload_parameters.target : OffloadTarget::kNone;
+  if (parameters == OffloadTarget::kHost) bytes.parameters = layout.OwnedTotal(rank) * SizeOf(precision.parameters);
+  if (parameters != OffloadTarget::kNone) bytes.communication = ParameterStagingBytes(options);
+  if (plan.groups == 0) return bytes;
+  // Of an element of a sub-group.
+  int64_t buffered = parameters == OffloadTarget::kHost ? 0 : SizeOf(precision.parameters);
   if (options.offload_optimizer.target == OffloadTarget::kFile) {
     buffered += plan.states * kFp32Bytes;
   } else {
@@ -131,7 +138,7 @@ MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options
   }
   if (plan.offloads_gradients) {
     bytes.gradients = plan.offloaded() * SizeOf(precision.gradients);
-    bytes.communication = LandingBytes(plan);
+    bytes.communication += LandingBytes(plan);
   } else {
     buffered += SizeOf(precision.gradients);
   }
@@ -142,9 +149,10 @@ MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options
 }
 
 int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int rank) {
-  if (options.offload_optimizer.target != OffloadTarget::kFile) return 0;
+  const int64_t parameters = ParameterFileBytes(layout, options, rank);
+  if (options.offload_optimizer.target != OffloadTarget::kFile) return parameters;
   const OffloadPlan plan = OffloadPlanOf(layout, options, rank);
-  return plan.groups * plan.group_elements * plan.states * kFp32Bytes;
+  return parameters + plan.groups * plan.group_elements * plan.states * kFp32Bytes;
 }
 
 int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int section) {

@@ -19,10 +19,12 @@
 // Offload: of the optimizer's elements E (Ψr; a share of them with offload_ratio) device memory holds neither masters nor moments,
 // nor, in stages 2 and 3, reduced gradients.
 //   target    host memory            file         buffers in host memory, for min(B, groups) sub-groups of G elements
-//   cpu       (g + w + m) E          -            p G each, B = 2
+//   cpu       (g + w + m) E          -            p G each, B = 2 (3 with parameters in a file)
 //   nvme      g E                    (w + m) E    (p + w + m) G each, B = 3
 // In stage 1 gradients stay in device memory and pass through the buffers: g G more each, in place of g E. G: sub_group_size or E,
 // whichever is smaller, rounded up to 64 (cpu) or 2048 (nvme); a file holds whole sub-groups.
+// offload_parameters (stage 3): device memory holds the persistent parameters alone; the rank's part of all (Ψr and its frozen ones) is
+// in host memory (cpu: p each, and no p G) or in the file (nvme: p G too), beside a fixed staging buffer.
 //
 // Example:
 //   MemoryBytes m = PredictMemory(layout, options, /*rank=*/0);
@@ -49,7 +51,7 @@ struct MemoryBytes {
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank);
 // In the memory of the host (Device::host), where offload puts it: 0 without.
 MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options, int rank);
-// In the rank's file of offloaded state.
+// In the rank's files of offloaded state.
 int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int rank);
 
 // Of `communication`. Gathered: the slots of gather_plan.h (the largest unit's own sections, 1 + prefetch times; all units' once, with

@@ -19,6 +19,7 @@ absl::Status ParameterStore::Unshard(int unit, Pass pass) {
   if (Reads({unit, pass}) && !u.holds) ZS_RETURN_IF_ERROR(Acquire(unit));
   u.state = ShardState::kUnsharded;
   Prefetch(pass);
+  if (tier_ != nullptr) ZS_RETURN_IF_ERROR(tier_->status());
   return communicator_->status();
 }
 
@@ -119,9 +120,27 @@ void ParameterStore::StartGather(int b, int slot) {
   }
   comm::CallOptions call;
   call.after = {slots_[slot].released.get(), written_.get()};
+  if (tier_ != nullptr) {
+    Bring(block, slots_[slot]);
+    call.after = {slots_[slot].brought.get()};
+  }
   call.wait_at_once = !options_->overlap;
   block.work = block.gather.Issue(block.owned, block.full, call);
   block.state = ShardState::kUnsharding;
+}
+
+// The last section's end is the end of all: they are brought in order.
+void ParameterStore::Bring(Block& block, const Slot& slot) {
+  const int rank = communicator_->rank();
+  for (size_t i = 0; i < block.full.size(); ++i) {
+    const Section& section = layout_->sections()[block.gather.sections()[i]];
+    const Range owned = section.Owned(rank);
+    block.owned[i] = block.full[i].Slice(owned.first, owned.count);
+    tier_->Bring({.first = section.shard_first[rank],
+                  .to = block.owned[i],
+                  .after = {slot.released.get(), written_.get()},
+                  .brought = i + 1 == block.full.size() ? slot.brought.get() : nullptr});
+  }
 }
 
 void ParameterStore::FillArrays(int unit) {

@@ -32,6 +32,7 @@
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/gather_plan.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/offload/parameter_tier.h"
 #include "zeroshard/zero/pass.h"
 #include "zeroshard/zero/section_gather.h"
 #include "zeroshard/zero/unit_order.h"
@@ -58,9 +59,16 @@ class ParameterStore {
   // Reshards every unit, and forgets the pass that was under way.
   void ReshardAll();
 
-  // What the optimizer of this rank writes of a section: see HoldingOf.
+  // What the optimizer of this rank writes of a section in device memory: see HoldingOf. Empty where that is in tier() alone.
   device::Array Held(int section) const;
-  // What lies of a section in this rank's memory from step to step: all of it, or (stage 3) its own part, but for persistent ones.
+  // The rank's part of all sections under parameter offload; null without.
+  ParameterTier* tier() const { return tier_.get(); }
+  // to = part of what HoldingOf says of a section, as fp32. from: [piece.count] fp32 of the section, of which all that this rank has
+  // is written. Queued on compute; wait under parameter offload. Errors: kDataLoss, from a file.
+  absl::Status ReadHeld(int section, Range part, const device::Array& to) const;
+  absl::Status WriteResident(int section, Range piece, const device::Array& from);
+  // What lies of a section in this rank's device memory from step to step: all of it, or (stage 3) its own part, but for persistent
+  // ones; nothing of others under parameter offload.
   device::Array Resident(int section) const;
   Range ResidentRange(int section) const;
   // Brackets the writing of parameters, queued on compute. Before: whoever reads them has done so, and no gathered copy is left.
@@ -74,6 +82,7 @@ class ParameterStore {
   struct Slot {
     device::Array memory;
     std::unique_ptr<device::Event> released;  // its last unit has computed
+    std::unique_ptr<device::Event> brought;   // this rank's part has come from the tier
     int block = -1;                           // what it holds, or is about to
   };
   struct Block {
@@ -137,6 +146,8 @@ class ParameterStore {
   int FindVictim(bool pooled, std::span<const UnitPass> window, Pass pass) const;
   void Evict(int block);
   void StartGather(int block, int slot);
+  // Begins to bring this rank's part of a block from the tier to its place in the slot.
+  void Bring(Block& block, const Slot& slot);
   void Drop(Block& block);
   void FillArrays(int unit);
   // A whole section, where it is now.
@@ -159,6 +170,7 @@ class ParameterStore {
   device::Buffer resident_;
   device::Buffer gathered_;
   std::unique_ptr<UpdatedGather> updated_;  // stages 1 to 3
+  std::unique_ptr<ParameterTier> tier_;
 };
 
 }  // namespace zeroshard::zero

@@ -58,10 +58,15 @@ bool ParameterStore::StaysWhole(int section) const {
 
 Range ParameterStore::ResidentRange(int section) const {
   const Section& s = layout_->sections()[section];
-  return StaysWhole(section) ? Range{0, s.elements} : s.Owned(communicator_->rank());
+  if (StaysWhole(section)) return {0, s.elements};
+  const Range owned = s.Owned(communicator_->rank());
+  return tier_ == nullptr ? owned : Range{owned.first, 0};
 }
 
 absl::Status ParameterStore::AllocateResident() {
+  if (options_->offload_parameters.target != OffloadTarget::kNone) {
+    ZS_ASSIGN_OR_RETURN(tier_, ParameterTier::Create(communicator_->device(), *layout_, *options_, communicator_->rank()));
+  }
   int64_t elements = 0;
   for (int s = 0; s < static_cast<int>(layout_->sections().size()); ++s) {
     resident_first_.push_back(elements);
@@ -78,7 +83,34 @@ device::Array ParameterStore::Resident(int section) const {
 
 device::Array ParameterStore::Held(int section) const {
   const Range held = HoldingOf(*layout_, options_->stage, communicator_->rank(), section).range;
-  return Resident(section).Slice(held.first - ResidentRange(section).first, held.count);
+  const Range part = Intersect(held, ResidentRange(section));
+  return Resident(section).Slice(part.first - ResidentRange(section).first, part.count);
+}
+
+absl::Status ParameterStore::ReadHeld(int section, Range part, const device::Array& to) const {
+  const device::Array held = Held(section);
+  if (held.empty() && tier_ != nullptr) {
+    const int64_t first = layout_->sections()[section].shard_first[communicator_->rank()] + part.first;
+    return tier_->Read(*compute_, {first, part.count}, to);
+  }
+  compute_->device().elementwise().Convert(*compute_, held.Slice(part.first, part.count), to);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::WriteResident(int section, Range piece, const device::Array& from) {
+  const Range resident = Intersect(piece, ResidentRange(section));
+  if (resident.count > 0) {
+    compute_->device().elementwise().Convert(
+        *compute_, from.Slice(resident.first - piece.first, resident.count),
+        Resident(section).Slice(resident.first - ResidentRange(section).first, resident.count));
+  }
+  if (tier_ == nullptr) return absl::OkStatus();
+  const Section& s = layout_->sections()[section];
+  const int rank = communicator_->rank();
+  const Range owned = Intersect(piece, s.Owned(rank));
+  if (owned.count == 0) return absl::OkStatus();
+  const int64_t first = s.shard_first[rank] + owned.first - s.Owned(rank).first;
+  return tier_->Write(*compute_, {first, owned.count}, from.Slice(owned.first - piece.first, owned.count));
 }
 
 void ParameterStore::MakeBlocks() {
@@ -110,7 +142,8 @@ void ParameterStore::AddBlock(std::vector<int> sections, std::string_view label,
   for (int s : sections) {
     const Range owned = layout_->sections()[s].Owned(communicator_->rank());
     block.elements += layout_->sections()[s].elements;
-    block.owned.push_back(Resident(s).Slice(owned.first - ResidentRange(s).first, owned.count));
+    const bool resident = whole || tier_ == nullptr;
+    block.owned.push_back(resident ? Resident(s).Slice(owned.first - ResidentRange(s).first, owned.count) : device::Array());
     block.full.push_back(whole ? Resident(s) : device::Array());
   }
   if (whole) block.state = ShardState::kUnsharded;
@@ -146,6 +179,7 @@ void ParameterStore::AddSlot(int64_t first, int64_t elements) {
   Slot slot;
   slot.memory = gathered_.array(options_->dtype).Slice(first, elements);
   slot.released = communicator_->device().MakeEvent();
+  slot.brought = communicator_->device().MakeEvent();
   slots_.push_back(std::move(slot));
 }
 

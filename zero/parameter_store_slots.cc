@@ -107,8 +107,12 @@ int ParameterStore::FindVictim(bool pooled, std::span<const UnitPass> window, Pa
 }
 
 void ParameterStore::Evict(int victim) {
-  // Its gather may be under way still: the next one into this slot follows it on the communicator.
+  // Its gather may be under way still: the next one into this slot follows it on the communicator. What is brought does not.
   Block& block = blocks_[victim];
+  if (tier_ != nullptr && block.state == ShardState::kUnsharding && block.slot >= 0) {
+    block.work.WaitOn(*compute_);
+    compute_->Record(*slots_[block.slot].released);
+  }
   for (int u : block.units) {
     if (units_[u].holds) Release(u);
   }

@@ -52,12 +52,13 @@ inline OffloadPlan OffloadPlanOf(const Layout& layout, const EngineOptions& opti
   plan.first = plan.elements;
   plan.states = (PrecisionOf(options, layout.world_size()).has_masters() ? 1 : 0) +
                 static_cast<int>(optim::StateNames(options.optimizer).size());
-  if (options.offload_optimizer.target == OffloadTarget::kNone) return plan;
+  if (options.offload_optimizer.target == OffloadTarget::kNone || !ShardsOptimizer(options.stage)) return plan;
   const double resident = static_cast<double>(plan.elements) * (1 - options.offload_ratio);
   plan.first = static_cast<int64_t>(resident) / kAlignmentElements * kAlignmentElements;
   if (plan.offloaded() == 0) return plan;
   plan.offloads_gradients = ShardsGradients(options.stage);
-  const bool in_file = options.offload_optimizer.target == OffloadTarget::kFile;
+  const bool in_file =
+      options.offload_optimizer.target == OffloadTarget::kFile || options.offload_parameters.target == OffloadTarget::kFile;
   plan.group_elements =
       RoundUp(std::min(options.sub_group_size, plan.offloaded()), in_file ? kFileGroupElements : kAlignmentElements);
   plan.groups = (plan.offloaded() + plan.group_elements - 1) / plan.group_elements;

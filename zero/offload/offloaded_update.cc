@@ -47,6 +47,7 @@ void OffloadedUpdate::AddHostSquares() {
 absl::Status OffloadedUpdate::Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
   if (plan_.groups == 0) return ApplyResident(gradients, parameters, scalars);
   ZS_RETURN_IF_ERROR(error_.status());
+  if (parameters.tier() != nullptr) ZS_RETURN_IF_ERROR(parameters.tier()->status());
   gradients_ = &gradients;
   parameters_ = &parameters;
   scalars_ = scalars.array;
@@ -95,7 +96,7 @@ absl::Status OffloadedUpdate::RunGroups() {
     if (group + 1 < plan_.groups) ZS_RETURN_IF_ERROR(Bring(group + 1));
     ZS_RETURN_IF_ERROR(Update(group));
   }
-  return absl::OkStatus();
+  return parameters_->tier() == nullptr ? absl::OkStatus() : parameters_->tier()->Finish();
 }
 
 absl::Status OffloadedUpdate::Bring(int64_t group) {
@@ -103,13 +104,18 @@ absl::Status OffloadedUpdate::Bring(int64_t group) {
   const Range range = plan_.Group(group);
   slot.up->Synchronize();
   ZS_RETURN_IF_ERROR(tier_->Fetch(group));
+  ParameterTier* tier = parameters_->tier();
+  // fp32 parameters are their own masters, and what is frozen is stored as it was.
+  bool reads = !precision_.has_masters();
+  for (const Part& part : PartsOfGroup(group)) reads = reads || part.frozen;
+  if (tier != nullptr) ZS_RETURN_IF_ERROR(tier->Fetch(group, reads));
   for (const Part& part : PartsOfGroup(group)) {
     const auto down = [&](const Array& held, const Array& to) {
       device_->CopyToHost(*down_, held.Slice(part.held.first, part.held.count),
                           host_->HostAddress(to.Slice(part.state_first - range.first, part.held.count)));
     };
     if (!plan_.offloads_gradients) down(gradients_->Held(part.section), slot.gradients);
-    if (!precision_.has_masters()) down(parameters_->Held(part.section), slot.parameters);
+    if (tier == nullptr && !precision_.has_masters()) down(parameters_->Held(part.section), slot.parameters);
   }
   down_->Record(*slot.down);
   return absl::OkStatus();
@@ -119,9 +125,11 @@ absl::Status OffloadedUpdate::Update(int64_t group) {
   const Slot& slot = slots_[group % plan_.buffers];
   const Range range = plan_.Group(group);
   const bool masters = precision_.has_masters();
+  ParameterTier* tier = parameters_->tier();
   slot.down->Synchronize();
   ZS_RETURN_IF_ERROR(tier_->Await(group));
-  const Array parameters = slot.parameters.Slice(0, range.count);
+  if (tier != nullptr) ZS_RETURN_IF_ERROR(tier->Await(group));
+  const Array parameters = tier != nullptr ? tier->Of(group) : slot.parameters.Slice(0, range.count);
   optim::Update update{
       .first = range.first,
       .weights = masters ? tier_->Of(0, group) : parameters,
@@ -132,8 +140,10 @@ absl::Status OffloadedUpdate::Update(int64_t group) {
   for (int state = first; state < plan_.states; ++state) update.state[state - first] = tier_->Of(state, group);
   ZS_RETURN_IF_ERROR(offloaded_->Apply(*cores_, update));
   tier_->Store(group);
+  if (tier != nullptr) tier->Store(group);
   for (const Part& part : PartsOfGroup(group)) {
     if (part.frozen) continue;
+    if (parameters_->Held(part.section).empty()) continue;  // it is in the tier alone
     device_->CopyFromHost(*up_, host_->HostAddress(parameters.Slice(part.state_first - range.first, part.held.count)),
                           parameters_->Held(part.section).Slice(part.held.first, part.held.count));
   }

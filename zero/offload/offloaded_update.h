@@ -4,7 +4,7 @@
 // "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale Deep Learning".
 //
 // Sub-group by sub-group (offload_plan.h), on a thread of its own: its gradients come down, where they are not in host memory yet
-// (host_gradients.h), and fp32 parameters, which are their own masters; its state is fetched, the optimizer runs, the new parameters go up, the state is stored. While one is updated, the next one
+// (host_gradients.h), and fp32 parameters, which are their own masters, where they are in device memory; its state is fetched, the optimizer runs, the new parameters go up, the state is stored. While one is updated, the next one
 // comes and the last one goes:
 //
 //   copy down   | g0 | g1 | g2 |    |

@@ -105,7 +105,8 @@ absl::Status OffloadedUpdate::AllocateOffloaded() {
 
 absl::Status OffloadedUpdate::MakeSlots() {
   const int64_t gradients = plan_.offloads_gradients ? 0 : plan_.group_elements * SizeOf(precision_.gradients);
-  const int64_t parameters = plan_.group_elements * SizeOf(precision_.parameters);
+  const bool in_tier = options_->offload_parameters.target != OffloadTarget::kNone;
+  const int64_t parameters = in_tier ? 0 : plan_.group_elements * SizeOf(precision_.parameters);
   const int64_t slots = plan_.buffers * (gradients + parameters);
   const int64_t scalars = sizeof(device::StepScalars);
   const int64_t sum = device::kExactSumWords * SizeOf(DType::kInt64);
