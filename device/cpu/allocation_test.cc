@@ -42,6 +42,10 @@ TEST_P(AllocationTest, OperationsAllocateNothing) {
   const Array x = all.Slice(0, kSide * kSide), y = all.Slice(kSide * kSide, kSide * kSide);
   const Array z = all.Slice(2 * kSide * kSide, kSide * kSide);
   auto gemm = device->PlanGemm({.m = kSide, .k = kSide, .n = kSide, .transpose_b = true, .accumulate = true}).value();
+  const auto narrow = [&](DType dtype) {
+    return device->PlanGemm({.m = kSide, .k = kSide, .n = kSide, .transpose_b = true, .input = dtype}).value();
+  };
+  auto bf16 = narrow(DType::kBfloat16), fp16 = narrow(DType::kFloat16);
   const auto step = [&] {
     event->Expect();
     device->elementwise().Fill(*stream, x, 0.5);
@@ -50,6 +54,10 @@ TEST_P(AllocationTest, OperationsAllocateNothing) {
     device->elementwise().Scale(*stream, y, 0.25);
     device->elementwise().Convert(*stream, y, z.As(DType::kBfloat16).Slice(0, kSide * kSide));
     gemm->Run(*stream, x, y, z);
+    for (Gemm* product : {bf16.get(), fp16.get()}) {
+      const Array a = x.As(product->spec().input).Slice(0, kSide * kSide);
+      product->Run(*stream, a, a, z);
+    }
     float host[4];
     device->CopyToHost(*stream, z.Slice(0, 4), host);
     device->CopyFromHost(*stream, host, z.Slice(0, 4));
