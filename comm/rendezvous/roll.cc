@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "zeroshard/comm/rank_watch.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int kToldInFull = 8;
 
-std::string Seconds(absl::Duration duration) { return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(100))); }
+std::string Seconds(absl::Duration duration) { return absl::StrFormat("%.1fs", absl::ToDoubleSeconds(duration)); }
 
 }  // namespace
 

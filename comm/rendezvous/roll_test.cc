@@ -28,9 +28,10 @@ TEST(Roll, NamesARankThatFallsSilentWithItsLastOperation) {
   for (const int rank : {0, 1, 3}) roll.Beat(rank, {}, now + absl::Seconds(2));
   roll.Beat(2, last, now);
   EXPECT_EQ(roll.Missing(now + absl::Seconds(2)),
-            "rank 2 is missing (silent for 2s); its last operation was all-gather #41 'block.3' (fp32, 1024 elements)");
+            "rank 2 is missing (silent for 2.0s); its last operation was all-gather #41 'block.3' (fp32, 1024 elements)");
   roll.Lose(2, now + absl::Seconds(2));
-  EXPECT_THAT(roll.Missing(now + absl::Seconds(2)), HasSubstr("rank 2 is missing (its process or its network ended 0 ago)"));
+  EXPECT_THAT(roll.Missing(now + absl::Seconds(2)),
+              HasSubstr("rank 2 is missing (its process or its network ended 0.0s ago)"));
   roll.Leave(1, now);
   EXPECT_EQ(roll.Missing(now + absl::Seconds(2)).find("rank 1"), std::string::npos);
 }

@@ -21,6 +21,7 @@
 #include "zeroshard/device/our_thread.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/tools/flags/nearest.h"
+#include "zeroshard/tools/launch/build_id.h"
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/meeting.h"
@@ -96,12 +97,13 @@ int RunOneRank(const JobPlan& plan, const RankBody& body) {
   CatchInterrupts();
   std::unique_ptr<comm::Store> store = std::make_unique<comm::MemoryStore>();
   if (plan.world_size > 1) {
-    auto opened = Meet({.store = plan.options.store,
-                        .bind = plan.options.bind,
-                        .token_file = plan.options.token_file,
-                        .timeout = plan.options.timeout,
-                        .terms = {{"--backend", plan.options.backend}, {"the program", plan.options.name}}},
-                       plan.launch);
+    auto opened =
+        Meet({.store = plan.options.store,
+              .bind = plan.options.bind,
+              .token_file = plan.options.token_file,
+              .timeout = plan.options.timeout,
+              .terms = {{"--backend", plan.options.backend}, {"the program", plan.options.name}, {"the build", BuildId()}}},
+             plan.launch);
     if (!opened.ok()) {
       SayError(std::string(opened.status().message()));
       return ExitCodeOf(opened.status(), Phase::kConnecting);

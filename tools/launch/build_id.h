@@ -1,0 +1,14 @@
+// Which build of a program this process runs: bits are promised for one build only, so all ranks run the same.
+//
+// Example:
+//   terms.push_back({"the build", BuildId()});       // "b0c7..."
+#pragma once
+
+#include <string>
+
+namespace zeroshard::tools {
+
+// The linker's GNU build id of the running program, in hexadecimal digits; "unknown" where it was linked without one.
+std::string BuildId();
+
+}  // namespace zeroshard::tools
