@@ -8,6 +8,7 @@
 #include "zeroshard/zero/gradient_store.h"
 #include "zeroshard/zero/holding.h"
 #include "zeroshard/zero/offload/offload_plan.h"
+#include "zeroshard/zero/owned_memory.h"
 
 namespace zeroshard::zero {
 
@@ -43,8 +44,10 @@ absl::Status GradientStore::Allocate() {
   const OffloadPlan plan = OffloadPlanOf(*layout_, *options_, rank);
   const int64_t elements = ShardsGradients(options_->stage) ? plan.first : layout_->trainable_elements();
   ZS_ASSIGN_OR_RETURN(watch_, NonFiniteWatch::Create(*layout_, *options_, rank, *compute_));
-  ZS_ASSIGN_OR_RETURN(
-      resident_, communicator_->Allocate(elements * SizeOf(precision_.gradients), device::Use::kGradients, "gradients"));
+  const int64_t bytes = elements * SizeOf(precision_.gradients);
+  ZS_ASSIGN_OR_RETURN(resident_, ShardsGradients(options_->stage)
+                                     ? AllocateOwned(*communicator_, *options_, bytes, device::Use::kGradients, "gradients")
+                                     : communicator_->Allocate(bytes, device::Use::kGradients, "gradients"));
   if (plan.offloads_gradients) {
     ZS_ASSIGN_OR_RETURN(host_, HostGradients::Create(communicator_->device(), plan, precision_.gradients));
   }

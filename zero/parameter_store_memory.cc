@@ -6,6 +6,7 @@
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/holding.h"
+#include "zeroshard/zero/owned_memory.h"
 #include "zeroshard/zero/parameter_store.h"
 
 namespace zeroshard::zero {
@@ -72,8 +73,11 @@ absl::Status ParameterStore::AllocateResident() {
     resident_first_.push_back(elements);
     elements += ResidentRange(s).count;
   }
+  const int64_t bytes = elements * SizeOf(options_->dtype);
   ZS_ASSIGN_OR_RETURN(resident_,
-                      communicator_->Allocate(elements * SizeOf(options_->dtype), device::Use::kParameters, "parameters"));
+                      ShardsParameters(options_->stage)
+                          ? AllocateOwned(*communicator_, *options_, bytes, device::Use::kParameters, "parameters")
+                          : communicator_->Allocate(bytes, device::Use::kParameters, "parameters"));
   return absl::OkStatus();
 }
 
