@@ -78,7 +78,8 @@ absl::StatusOr<absl::Status> SayLastWords(TrainingRun& run, const TrainOptions& 
   ZS_RETURN_IF_ERROR(
       communicator.Barrier({.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "end"}).Wait());
   watch.Report(mine);
-  DescribeProcess(communicator.device().ledger(), mine);
+  DescribeProcess(communicator.device(), mine);
+  mine.offload_file_bytes = zero::PredictFileBytes(run.engine().layout(), run.engine().options(), rank);
   mine.predicted_data_bytes_per_step = zero::PredictDataBytes(run.engine().layout(), run.engine().options(), rank);
 
   run.ReleaseActivations();

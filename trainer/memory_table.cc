@@ -47,6 +47,27 @@ std::string Row(const std::string& name, const std::array<int64_t, kStages + 1>&
   return row + "\n";
 }
 
+// What lies outside device memory, of the rank that has most; nothing without offload.
+std::string HostRow(const zero::Layout& layout, zero::EngineOptions options, const std::vector<RankReport>& reports) {
+  if (!zero::Offloads(options)) return "";
+  std::array<int64_t, kStages + 1> bytes = {};
+  for (const RankReport& report : reports) {
+    int64_t held = 0;
+    for (const LedgerLine& line : report.host_ledger) held += line.now;
+    bytes[0] = std::max(bytes[0], held);
+  }
+  for (int stage = 0; stage < kStages; ++stage) {
+    options.stage = stage;
+    for (int rank = 0; rank < layout.world_size(); ++rank) {
+      const zero::MemoryBytes host = zero::PredictHostMemory(layout, options, rank);
+      bytes[static_cast<size_t>(stage) + 1] =
+          std::max(bytes[static_cast<size_t>(stage) + 1],
+                   host.parameters + host.gradients + host.master_weights + host.moments + host.communication);
+    }
+  }
+  return Row("offloaded, in host", bytes);
+}
+
 }  // namespace
 
 std::string MemoryTable(const zero::Layout& layout, const zero::EngineOptions& options,
@@ -69,7 +90,7 @@ std::string MemoryTable(const zero::Layout& layout, const zero::EngineOptions& o
     std::replace(name.begin(), name.end(), '_', ' ');
     table += Row(name, bytes);
   }
-  return table + Row("total", total);
+  return table + Row("total", total) + HostRow(layout, options, reports);
 }
 
 }  // namespace zeroshard::trainer

@@ -5,7 +5,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "zeroshard/device/device.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/trainer/progress.h"
 
@@ -13,14 +12,18 @@ namespace zeroshard::trainer {
 
 static_assert(std::is_trivially_copyable_v<RankReport>);
 
-void DescribeProcess(const device::MemoryLedger& ledger, RankReport& report) {
+void DescribeProcess(device::Device& device, RankReport& report) {
   gethostname(report.host.data(), report.host.size() - 1);
   report.pid = getpid();
   report.peak_rss_bytes = PeakResidentBytes();
-  for (int u = 0; u < device::kUses; ++u) {
-    const auto use = static_cast<device::Use>(u);
-    report.ledger[static_cast<size_t>(u)] = {ledger.now(use), ledger.peak(use), ledger.predicted(use)};
-  }
+  const auto read = [](const device::MemoryLedger& ledger, auto& lines) {
+    for (int u = 0; u < device::kUses; ++u) {
+      const auto use = static_cast<device::Use>(u);
+      lines[static_cast<size_t>(u)] = {ledger.now(use), ledger.peak(use), ledger.predicted(use)};
+    }
+  };
+  read(device.ledger(), report.ledger);
+  read(device.host().ledger(), report.host_ledger);
 }
 
 absl::StatusOr<std::vector<RankReport>> GatherReports(comm::Communicator& communicator, const RankReport& mine) {

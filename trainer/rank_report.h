@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/communicator.h"
+#include "zeroshard/device/device.h"
 #include "zeroshard/device/memory_ledger.h"
 
 namespace zeroshard::trainer {
@@ -30,8 +31,10 @@ struct RankReport {
   int64_t pid = 0;
   int64_t peak_rss_bytes = kNotMeasured;
   int64_t mapped_peer_bytes = 0;
-  std::array<LedgerLine, device::kUses> ledger = {};  // by device::Use
-  int64_t data_bytes_per_step = 0;                    // of the last step, as the next two
+  std::array<LedgerLine, device::kUses> ledger = {};       // by device::Use
+  std::array<LedgerLine, device::kUses> host_ledger = {};  // of offloaded state: Device::host
+  int64_t offload_file_bytes = 0;
+  int64_t data_bytes_per_step = 0;  // of the last step, as the next two
   int64_t predicted_data_bytes_per_step = 0;
   int64_t control_bytes_per_step = 0;
   // Allocations in the third and the last step; kNotMeasured where there was none, or the build does not count.
@@ -42,8 +45,8 @@ struct RankReport {
   int64_t heap_growth_bytes = kNotMeasured;
 };
 
-// Fills in what this process and its ledger say: host, pid, memory.
-void DescribeProcess(const device::MemoryLedger& ledger, RankReport& report);
+// Fills in what this process and its ledgers say: host, pid, memory.
+void DescribeProcess(device::Device& device, RankReport& report);
 
 // Collective: every rank gets all reports, by rank. Errors: the communicator's.
 absl::StatusOr<std::vector<RankReport>> GatherReports(comm::Communicator& communicator, const RankReport& mine);

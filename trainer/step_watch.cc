@@ -21,7 +21,8 @@ StepWatch::StepWatch(comm::Communicator& communicator, int64_t steps)
 
 AllocationCounts StepWatch::Allocations() const {
   AllocationCounts counts = AllocationsOf(&communicator_.device());
-  counts.ours += communicator_.device().ledger().charges();
+  device::Device& device = communicator_.device();
+  counts.ours += device.ledger().charges() + device.host().ledger().charges();
   return counts;
 }
 

@@ -1,5 +1,7 @@
 #include "zeroshard/trainer/summary.h"
 
+#include <array>
+
 #include "nlohmann/json.hpp"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/trainer/data/output_file.h"
@@ -11,19 +13,25 @@ using Json = nlohmann::ordered_json;
 
 Json Measured(int64_t value) { return value == kNotMeasured ? Json(nullptr) : Json(value); }
 
-Json OfRank(const RankReport& r) {
+Json OfLedger(const std::array<LedgerLine, device::kUses>& lines) {
   Json ledger;
   for (int u = 0; u < device::kUses; ++u) {
-    const LedgerLine& line = r.ledger[static_cast<size_t>(u)];
+    const LedgerLine& line = lines[static_cast<size_t>(u)];
     ledger[std::string(device::Name(static_cast<device::Use>(u)))] = {
         {"now", line.now}, {"peak", line.peak}, {"predicted", line.predicted}};
   }
+  return ledger;
+}
+
+Json OfRank(const RankReport& r) {
   return {{"rank", r.rank},
           {"host", r.host.data()},
           {"pid", r.pid},
           {"peak_rss_bytes", Measured(r.peak_rss_bytes)},
           {"mapped_peer_bytes", r.mapped_peer_bytes},
-          {"ledger", ledger},
+          {"ledger", OfLedger(r.ledger)},
+          {"host_ledger", OfLedger(r.host_ledger)},
+          {"offload_file_bytes", r.offload_file_bytes},
           {"wire",
            {{"data_bytes_per_step", r.data_bytes_per_step},
             {"predicted_data_bytes_per_step", r.predicted_data_bytes_per_step},
