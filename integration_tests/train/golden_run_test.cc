@@ -69,6 +69,19 @@ TEST(GoldenTool, HasTheSameBitsWithActivationCheckpoints) {
   }
 }
 
+TEST(GoldenTool, HasTheSameBitsUnderOffload) {
+  for (const char* name : {"adamw_accumulation", "untied_odd", "frozen"}) {
+    const Json plain = Golden(name, {"--stage=2", "--nproc=2", "--backend=in_process"})["bits"];
+    for (const std::string kind : {"cpu", "nvme"}) {
+      const std::string folder = ::testing::TempDir();
+      const Json run = Golden(name, {"--stage=3", "--nproc=2", "--backend=in_process", "--offload_optimizer=" + kind,
+                                     "--offload_optimizer_folder=" + folder, "--offload_parameters=" + kind,
+                                     "--offload_parameters_folder=" + folder, "--sub_group_size=5000"});
+      EXPECT_EQ(run["bits"], plain) << name << " " << kind;
+    }
+  }
+}
+
 TEST(GoldenTool, RefusesWhatIsNoGoldenRun) {
   EXPECT_EQ(RunTool("tools/golden", {}).code, 2);
   const ToolResult missing = RunTool("tools/golden", {"/nonexistent"});
