@@ -1,5 +1,5 @@
-// Reads and writes of one file that are under way at once. Two ways to do them, one face: io_uring, and threads that call pread and
-// pwrite where the kernel refuses io_uring.
+// Reads and writes of one file that are under way at once. Two ways to do them, one face: io_uring, and threads that call pread
+// and pwrite where the kernel refuses io_uring.
 //
 // Used by one thread. Nothing is allocated after the queue is made.
 //
@@ -57,13 +57,15 @@ class FileQueue {
   virtual void Await() = 0;
 };
 
-// `file`: an open descriptor, which outlives the queue. Errors: kUnavailable, with the kernel's words, where it refuses io_uring.
+// `file`: an open descriptor, which outlives the queue. Errors: kUnavailable, with the kernel's words, where it refuses
+// io_uring.
 absl::StatusOr<std::unique_ptr<FileQueue>> MakeUringQueue(int file);
-// `owner`: for whose account the threads work (device/our_thread.h). Errors: kResourceExhausted where there is no thread to be had.
+// `owner`: for whose account the threads work (device/our_thread.h). Errors: kResourceExhausted where there is no thread to be
+// had.
 absl::StatusOr<std::unique_ptr<FileQueue>> MakeThreadQueue(int file, const void* owner);
 
-// What becomes of a piece of which `result` bytes were moved, or a negative errno. Gives true if it has ended; else what is left of it
-// is to be begun again.
+// What becomes of a piece of which `result` bytes were moved, or a negative errno. Gives true if it has ended; else what is
+// left of it is to be begun again.
 bool EndPiece(FilePiece& piece, int64_t result);
 
 }  // namespace zeroshard::zero

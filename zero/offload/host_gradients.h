@@ -1,8 +1,8 @@
-// The reduced gradients of this rank's part in host memory: stages 2 and 3 under optimizer offload. They land from memory in flight, add
-// up over micro-batches there, and are read there by the norm and the update.
+// The reduced gradients of this rank's part in host memory: stages 2 and 3 under optimizer offload. They land from memory in
+// flight, add up over micro-batches there, and are read there by the norm and the update.
 //
-// A thread of its own copies and adds, so that neither the rank's thread nor its compute stream does. Elements are those of the flat
-// state (holding.h), from OffloadPlan::first on.
+// A thread of its own copies and adds, so that neither the rank's thread nor its compute stream does. Elements are those of the
+// flat state (holding.h), from OffloadPlan::first on.
 //
 // Example:
 //   landed->Expect();

@@ -1,5 +1,5 @@
-// A thread of a rank for work on host memory and files, so that it goes on while the rank's own thread computes or communicates. Jobs
-// run in the order in which they were posted. Nothing is allocated after it is made.
+// A thread of a rank for work on host memory and files, so that it goes on while the rank's own thread computes or
+// communicates. Jobs run in the order in which they were posted. Nothing is allocated after it is made.
 //
 // A job's end is known as any stream's work is: by an event on which the poster called Expect, and which the job records.
 //

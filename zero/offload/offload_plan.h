@@ -1,8 +1,9 @@
-// What of a rank's optimizer state is offloaded, and in which sub-groups its update goes through buffers: arithmetic from a layout and
-// options alone, by which both the update and the formulas go.
+// What of a rank's optimizer state is offloaded, and in which sub-groups its update goes through buffers: arithmetic from a
+// layout and options alone, by which both the update and the formulas go.
 //
-// The flat state of a rank (holding.h) is cut in two: elements 0 ... first - 1 stay in device memory (offload_ratio below 1), the rest
-// is offloaded, and cut into sub-groups of sub_group_size elements, rounded up to what a file's pages or the layout's alignment want.
+// The flat state of a rank (holding.h) is cut in two: elements 0 ... first - 1 stay in device memory (offload_ratio below 1),
+// the rest is offloaded, and cut into sub-groups of sub_group_size elements, rounded up to what a file's pages or the layout's
+// alignment want.
 //
 // Example:
 //   OffloadPlan plan = OffloadPlanOf(layout, options, rank);
@@ -29,11 +30,11 @@ struct OffloadPlan {
   int64_t first = 0;           // from here on it is offloaded
   int64_t group_elements = 0;  // of a sub-group; the last one may have fewer
   int64_t groups = 0;
-  // Sub-groups that are in buffers at once. In host memory two: while one is updated, the next one's gradients come and the last one's
-  // parameters go. In a file three: one is read, one is updated, one is written.
+  // Sub-groups that are in buffers at once. In host memory two: while one is updated, the next one's gradients come and the
+  // last one's parameters go. In a file three: one is read, one is updated, one is written.
   int64_t buffers = 0;
-  // Stages 2 and 3: the reduced gradients of what is offloaded are in host memory too. In stage 1 they are a part of the gradients
-  // that the rank has in device memory anyway, and come down with the update.
+  // Stages 2 and 3: the reduced gradients of what is offloaded are in host memory too. In stage 1 they are a part of the
+  // gradients that the rank has in device memory anyway, and come down with the update.
   bool offloads_gradients = false;
   int states = 0;  // fp32 arrays that are kept for each element: masters of two-byte parameters, moments
 

@@ -3,16 +3,17 @@
 // ZeRO-Offload: Ren et al., "ZeRO-Offload: Democratizing Billion-Scale Model Training"; ZeRO-Infinity: Rajbhandari et al.,
 // "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale Deep Learning".
 //
-// Sub-group by sub-group (offload_plan.h), on a thread of its own: its gradients come down, where they are not in host memory yet
-// (host_gradients.h), and fp32 parameters, which are their own masters, where they are in device memory; its state is fetched, the optimizer runs, the new parameters go up, the state is stored. While one is updated, the next one
-// comes and the last one goes:
+// Sub-group by sub-group (offload_plan.h), on a thread of its own: its gradients come down, where they are not in host memory
+// yet (host_gradients.h), and fp32 parameters, which are their own masters, where they are in device memory; its state is
+// fetched, the optimizer runs, the new parameters go up, the state is stored. While one is updated, the next one comes and the
+// last one goes:
 //
 //   copy down   | g0 | g1 | g2 |    |
 //   host        |    | g0 | g1 | g2 |
 //   copy up     |    |    | g0 | g1 | g2
 //
-// The share of the state that stays in device memory (offload_ratio below 1) is updated there in the meantime. A step that is skipped
-// moves nothing. The passes are the same kernels over the same elements as without offload, and so are the bits.
+// The share of the state that stays in device memory (offload_ratio below 1) is updated there in the meantime. A step that is
+// skipped moves nothing. The passes are the same kernels over the same elements as without offload, and so are the bits.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UpdatePass> pass, OffloadedUpdate::Create(device, layout, options, rank, compute));

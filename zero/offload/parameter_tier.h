@@ -1,11 +1,12 @@
-// The parameters of stage 3 outside device memory: this rank's part of all sections, in the compute dtype, in host memory or in a file.
+// The parameters of stage 3 outside device memory: this rank's part of all sections, in the compute dtype, in host memory or in
+// a file.
 //
-// A gather begins with Bring: the rank's part goes up to its place in the slot, from which the others get it. The update takes it
-// sub-group by sub-group as it takes StateTier, and writes it there. Elements are those of the rank's shard buffer (layout.h), of
-// which the trainable ones are the optimizer's flat state.
+// A gather begins with Bring: the rank's part goes up to its place in the slot, from which the others get it. The update takes
+// it sub-group by sub-group as it takes StateTier, and writes it there. Elements are those of the rank's shard buffer
+// (layout.h), of which the trainable ones are the optimizer's flat state.
 //
-// Bring is of the rank's thread, and Fetch to Finish of the update's: never at the same time, since an update begins when all gathers
-// have ended.
+// Bring is of the rank's thread, and Fetch to Finish of the update's: never at the same time, since an update begins when all
+// gathers have ended.
 //
 // Example:
 //   tier->Bring({.first = section.shard_first[rank], .to = slot.Slice(...), .after = {released, written}, .brought = brought});

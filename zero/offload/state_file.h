@@ -1,9 +1,10 @@
-// A file of one rank that holds what does not fit its memory: masters, moments, parameters. Nobody else sees it, and nothing is left of
-// it: it has no name in its folder (O_TMPFILE, or unlinked as soon as it is made), so the kernel drops it with the process, whatever
-// ended that; its bytes are allotted at once, so that a full disk is an error before training and not in the middle of it.
+// A file of one rank that holds what does not fit its memory: masters, moments, parameters. Nobody else sees it, and nothing is
+// left of it: it has no name in its folder (O_TMPFILE, or unlinked as soon as it is made), so the kernel drops it with the
+// process, whatever ended that; its bytes are allotted at once, so that a full disk is an error before training and not in the
+// middle of it.
 //
-// Reads and writes go past the page cache (O_DIRECT) where the file system lets them, through io_uring where the kernel lets them, and
-// through threads where not. Offsets, lengths and memory are multiples of kFileAlignmentBytes.
+// Reads and writes go past the page cache (O_DIRECT) where the file system lets them, through io_uring where the kernel lets
+// them, and through threads where not. Offsets, lengths and memory are multiples of kFileAlignmentBytes.
 //
 // Used by one thread at a time. Nothing is allocated after it is made, but for an error's text.
 //
@@ -40,18 +41,20 @@ struct StateFileOptions {
 
 class StateFile {
  public:
-  // Reads as zeros. Errors: kInvalidArgument, naming the folder: what CheckStateFolder says, or that it has less room than `bytes`.
+  // Reads as zeros. Errors: kInvalidArgument, naming the folder: what CheckStateFolder says, or that it has less room than
+  // `bytes`.
   static absl::StatusOr<std::unique_ptr<StateFile>> Create(const StateFileOptions& options);
   // Waits for what is under way.
   ~StateFile();
   StateFile(const StateFile&) = delete;
   StateFile& operator=(const StateFile&) = delete;
 
-  // Begin to move memory[0, bytes). It is touched by nobody else until `transfer` was waited for; one transfer may cover several calls.
+  // Begin to move memory[0, bytes). It is touched by nobody else until `transfer` was waited for; one transfer may cover
+  // several calls.
   void Read(int64_t offset, std::byte* memory, int64_t bytes, Transfer& transfer);
   void Write(int64_t offset, const std::byte* memory, int64_t bytes, Transfer& transfer);
-  // Holds the caller until all of it is done, and makes `transfer` fit for use again. Errors: kDataLoss, naming folder, offset, bytes
-  // and the system's words.
+  // Holds the caller until all of it is done, and makes `transfer` fit for use again. Errors: kDataLoss, naming folder, offset,
+  // bytes and the system's words.
   absl::Status Wait(Transfer& transfer);
 
   int64_t bytes() const { return bytes_; }

@@ -1,7 +1,7 @@
 // Where the offloaded part of masters and moments lives: host memory, or a file of which some sub-groups are in buffers.
 //
-// The update takes sub-groups in order: Fetch, Await, work on Of, Store. At most OffloadPlan::buffers of them are between Fetch and
-// Store's end at once; a Fetch into a buffer that is still being written waits for it. Used by one thread at a time.
+// The update takes sub-groups in order: Fetch, Await, work on Of, Store. At most OffloadPlan::buffers of them are between Fetch
+// and Store's end at once; a Fetch into a buffer that is still being written waits for it. Used by one thread at a time.
 //
 // Example:
 //   ZS_RETURN_IF_ERROR(tier->Fetch(g));             // begins
@@ -34,7 +34,8 @@ class StateTier {
   // [elements of the sub-group] fp32, in host memory, from Await to Store.
   virtual device::Array Of(int state, int64_t group) const = 0;
 
-  // Between updates: `range` of the flat state, within one sub-group, in host memory until Close, which keeps what was written there.
+  // Between updates: `range` of the flat state, within one sub-group, in host memory until Close, which keeps what was written
+  // there.
   // Errors: kDataLoss, from a file.
   virtual absl::StatusOr<device::Array> Open(int state, Range range) = 0;
   virtual absl::Status Close(bool written) = 0;
