@@ -40,7 +40,7 @@ struct ConfigRun {
   std::vector<Json> metrics;
 };
 
-ConfigRun Run(std::vector<std::string> more) {
+ConfigRun RunWith(std::vector<std::string> more) {
   const std::string summary = ::testing::TempDir() + "/summary.json", metrics = ::testing::TempDir() + "/metrics.jsonl";
   more.insert(more.end(), {"--summary=" + summary, "--metrics=" + metrics});
   ConfigRun run{.result = RunTool("tools/train", Small(more)), .summary = {}, .metrics = {}};
@@ -54,7 +54,7 @@ ConfigRun Run(std::vector<std::string> more) {
 }
 
 TEST(TrainConfig, ADeepSpeedFileRunsAsItStands) {
-  const ConfigRun run = Run({"--config=" + WriteFile("stage2.json", kStage2)});
+  const ConfigRun run = RunWith({"--config=" + WriteFile("stage2.json", kStage2)});
   ASSERT_EQ(run.result.code, 0) << run.result.errors;
   EXPECT_EQ(run.summary["stage"], 2);
   ASSERT_EQ(run.metrics.size(), 6u);
@@ -69,20 +69,20 @@ TEST(TrainConfig, ADeepSpeedFileRunsAsItStands) {
 
 TEST(TrainConfig, TheRecordOfARunGivesTheSameBits) {
   const std::string record = ::testing::TempDir() + "/record.json";
-  const ConfigRun first = Run({"--config=" + WriteFile("stage2.json", kStage2), "--save_config=" + record});
+  const ConfigRun first = RunWith({"--config=" + WriteFile("stage2.json", kStage2), "--save_config=" + record});
   ASSERT_EQ(first.result.code, 0) << first.result.errors;
-  const ConfigRun again = Run({"--config=" + record});
+  const ConfigRun again = RunWith({"--config=" + record});
   ASSERT_EQ(again.result.code, 0) << again.result.errors;
   EXPECT_EQ(first.summary["bits"], again.summary["bits"]);
   EXPECT_EQ(first.summary["config"], again.summary["config"]);
-  const ConfigRun other = Run({"--config=" + record, "--lr=0.02"});
+  const ConfigRun other = RunWith({"--config=" + record, "--lr=0.02"});
   EXPECT_NE(first.summary["bits"], other.summary["bits"]);
 }
 
 TEST(TrainConfig, AFlagReplacesItsKeyAndTheTrainBatchGivesWay) {
   const std::string config = WriteFile("three.json", R"({"train_batch_size": 12, "gradient_accumulation_steps": 2,
                                                          "zero_optimization": {"stage": 1}})");
-  const ConfigRun run = Run({"--config=" + config, "--batch=1", "--stage=3"});
+  const ConfigRun run = RunWith({"--config=" + config, "--batch=1", "--stage=3"});
   ASSERT_EQ(run.result.code, 0) << run.result.errors;
   EXPECT_EQ(run.summary["stage"], 3);
   EXPECT_EQ(run.metrics[0]["tokens"], 4 * 24);
@@ -95,7 +95,7 @@ TEST(TrainConfig, OurOwnTextAndParameterGroups) {
   const std::string config = WriteFile("run.textproto",
                                        "stage: 1  partition: \"tensor\"\ngroup: \"*.wpe.weight:frozen\"\n"
                                        "group: \"transformer.h.0.*:lr_scale=0.5\"\n");
-  EXPECT_EQ(Run({"--config=" + config}).summary["partition"], "tensor");
+  EXPECT_EQ(RunWith({"--config=" + config}).summary["partition"], "tensor");
   const ToolResult list = RunTool("tools/train", Small({"--config=" + config, "--list_parameters"}));
   EXPECT_THAT(list.output, ::testing::ContainsRegex("wpe.weight +24 x 32 +768   not trained"));
   EXPECT_THAT(list.output, ::testing::ContainsRegex("h.0.ln_1.bias +32 +32 +[0-9]  0.5 +0\n"));
