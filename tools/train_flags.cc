@@ -112,9 +112,16 @@ void TrainFlags::RegisterModel() {
        .unit = "sequences",
        .default_text = "--batch x --accumulation x ranks"});
   set_.Integer("batch", &batch_, {.least = 1, .most = most_rows},
-               {.group = kBatch, .text = "Rows of a micro-batch on one rank.", .example = "--batch=4", .unit = "sequences"});
+               {.group = kBatch,
+                .text = "Rows of a micro-batch on one rank.",
+                .example = "--batch=4",
+                .unit = "sequences",
+                .default_text = absl::StrCat(batch_, ", or what --train_batch makes it")});
   set_.Integer("accumulation", &accumulation_, {.least = 1, .most = 1 << 20},
-               {.group = kBatch, .text = "Micro-batches of a step.", .example = "--accumulation=4"});
+               {.group = kBatch,
+                .text = "Micro-batches of a step.",
+                .example = "--accumulation=4",
+                .default_text = "1, or what --train_batch makes it"});
   set_.Integer("steps", &steps_, {.least = 1}, {.group = kBatch, .text = "Steps of the run.", .example = "--steps=20"});
 }
 

@@ -106,7 +106,7 @@ TEST(TrainConfig, WhatIsWrongEndsTheRunBeforeRanksStart) {
       {"{\n \"train_batch_sise\": 4}", "wrong.json:2:2: train_batch_sise is no key of DeepSpeed"},
       {"{\"train_batch_size\": 10, \"train_micro_batch_size_per_gpu\": 4}",
        "10 is no multiple of micro-batch 4 x 2 ranks = 8; the nearest that are: 8 (accumulation 1) and 16 (accumulation 2)"},
-      {"{\"fp16\": {\"enabled\": true, \"loss_scale\": 1e-9}}", "wrong.json:1:43: fp16.loss_scale = 1e-9"},
+      {"{\"fp16\": {\"enabled\": true, \"loss_scale\": 1e-9}}", "wrong.json:1:42: fp16.loss_scale = 1e-9"},
       {"{\"zeroshard\": {\"group\": [\"*.wpx.weight:frozen\"]}}", "the nearest is 'transformer.wpe.weight'"},
       {"{", "wrong.json:1:"},
   };

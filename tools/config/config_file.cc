@@ -171,8 +171,11 @@ absl::StatusOr<std::vector<std::string>> ApplyConfigFile(const std::string& path
 
 std::string ConfigJson(const FlagSet& flags) {
   std::string json = absl::StrCat("{\"", kOwnSection, "\": {\n");
+  // The train batch that two others make may have given way to them.
+  const bool made = flags.WasSet("batch") && flags.WasSet("accumulation");
   bool first = true;
   for (const FlagSetting& s : flags.Settings()) {
+    if (made && s.name == "train_batch") continue;
     if (IsOfProcess(s.name) || s.computed || absl::StartsWith(s.group, "RANKS") || absl::StartsWith(s.group, "OUTPUT"))
       continue;
     absl::StrAppend(&json, first ? "" : ",\n", "  \"", s.name, "\": ", s.json);

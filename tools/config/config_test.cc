@@ -29,8 +29,10 @@ struct Flags {
     engine.Register(set);
     precision.Register(set);
     optimizer.Register(set);
-    for (auto& [name, value] : numbers)
-      set.Integer(name, &value, {.least = 0}, {.group = "STEPS", .text = "", .example = ""});
+    for (auto& [name, value] : numbers) {
+      const std::string made = name == "train_batch" ? "made of others" : "";
+      set.Integer(name, &value, {.least = 0}, {.group = "STEPS", .text = "", .example = "", .default_text = made});
+    }
     set.Boolean("wall_clock_breakdown", &breakdown, {.group = "STEPS", .text = "", .example = ""});
     set.Boolean("activation_checkpoints_on_host", &on_host, {.group = "STEPS", .text = "", .example = ""});
     EXPECT_TRUE(set.Parse(static_cast<int>(line.size()), line.data()).ok());
