@@ -10,6 +10,7 @@
 #include "zeroshard/zero/engine_parts.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/gather_plan.h"
+#include "zeroshard/zero/micro_batch_tree.h"
 
 namespace zeroshard::zero {
 namespace {
@@ -48,6 +49,7 @@ Engine::~Engine() {
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& communicator, std::vector<model::UnitSpec> units,
                                                        const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(Validate(options));
+  ZS_RETURN_IF_ERROR(CheckTree(options, communicator.world_size()));
   ZS_RETURN_IF_ERROR(CheckGroups(units, options));
   ZS_ASSIGN_OR_RETURN(Layout layout, Layout::Create(units, LayoutOptionsOf(options, communicator.world_size())));
   ZS_RETURN_IF_ERROR(CheckLiveParameters(layout, options));

@@ -158,6 +158,19 @@ TEST(EngineAllocation, IsNoneHoweverUpdatedParametersAreGathered) {
   }
 }
 
+TEST(EngineAllocation, IsNoneWhereMicroBatchesAreAddedByATree) {
+  if (!ZS_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
+  for (int stage = 0; stage <= 3; ++stage) {
+    EngineOptions options;
+    options.stage = stage;
+    options.world_invariant = true;
+    options.accumulation = 4;
+    options.reduce_bucket_size = 500;
+    options.optimizer.groups = {{}, {}};
+    ExpectNone(options);
+  }
+}
+
 TEST(EngineAllocation, IsNoneHoweverUnitsAreGathered) {
   if (!ZS_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
   for (Partition partition : {Partition::kFlat, Partition::kTensor}) {

@@ -78,6 +78,8 @@ TEST(EngineModels, ParametersThatAreFrozenAndUnfrozenBetweenSteps) {
   ExpectEverywhere(units, 2, {.steps = 4, .freeze = freeze}, {2});
 }
 
+TEST(EngineModels, OneUnitAddsUpItsMicroBatchesInOrder) { ExpectEverywhere(EqualUnits(1, 150), 3, {.steps = 2}); }
+
 TEST(EngineModels, LayersThatTakeTurns) {
   const auto schedule = [](int step) { return Schedule{{0, step % 2 == 0 ? 1 : 2, 3}}; };
   ExpectEverywhere(EqualUnits(4, 150), 1, {.steps = 4, .schedule = schedule});

@@ -1,6 +1,7 @@
 #include "zeroshard/zero/engine_options.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -61,7 +62,6 @@ absl::Status NotBuilt(bool asked, const char* option) {
 }
 
 absl::Status CheckBuilt(const EngineOptions& options) {
-  ZS_RETURN_IF_ERROR(NotBuilt(options.world_invariant, "world_invariant"));
   return NotBuilt(options.shard_size != 0, "shard_size");
 }
 
@@ -94,6 +94,25 @@ absl::Status CheckOffload(const EngineOptions& options) {
       absl::StrCat("offload_ratio is ", options.offload_ratio, "; it is a share of the optimizer's elements, 0 to 1"));
 }
 
+absl::Status CheckWorldInvariant(const EngineOptions& options) {
+  if (!options.world_invariant) return absl::OkStatus();
+  if (!std::has_single_bit(static_cast<unsigned>(options.accumulation))) {
+    return absl::InvalidArgumentError(absl::StrCat("accumulation is ", options.accumulation,
+                                                   " with world_invariant; it is a power of two, or the sums of micro-batches "
+                                                   "are no part of the sum over as many ranks"));
+  }
+  if (options.communication_dtype.value_or(device::DType::kFloat32) != device::DType::kFloat32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("communication_dtype is ", std::string(device::Name(*options.communication_dtype)),
+                     " with world_invariant, which rounds no sum of a part of the micro-batches; it is fp32, or left out"));
+  }
+  if (options.offload_optimizer.target != OffloadTarget::kNone) {
+    return absl::InvalidArgumentError(
+        "offload_optimizer with world_invariant: sums of micro-batches are held in device memory; leave one of them out");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Validate(const EngineOptions& options) {
@@ -105,6 +124,7 @@ absl::Status Validate(const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(AtLeast("reduce_bucket_size", options.reduce_bucket_size, 1));
   ZS_RETURN_IF_ERROR(AtLeast("prefetch", options.prefetch, 0));
   ZS_RETURN_IF_ERROR(AtLeast("accumulation", options.accumulation, 1));
+  ZS_RETURN_IF_ERROR(CheckWorldInvariant(options));
   ZS_RETURN_IF_ERROR(AtLeast("prefetch_bucket_size", options.prefetch_bucket_size, 0));
   ZS_RETURN_IF_ERROR(AtLeast("persistence_threshold", options.persistence_threshold, 0));
   ZS_RETURN_IF_ERROR(AtLeast("max_live_parameters", options.max_live_parameters, 0));

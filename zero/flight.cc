@@ -79,13 +79,27 @@ bool Flight::LandsByItself(const Pending& pending) const {
   return reduction_->HasOutput() && !d.accumulate && d.host_first < 0 && d.shard.dtype() == pending.travels.dtype();
 }
 
-void Flight::Land() {
+void Flight::LandAll() {
   if (!taken_list_.empty()) last_.WaitOn(*compute_);
   for (const Pending& pending : taken_list_) LandOne(pending);
   if (options_.host != nullptr) LandInHost();
   taken_list_.clear();
   first_pending_ = 0;
   pending_positions_ = 0;
+}
+
+void Flight::Settle() {
+  Flush();
+  LandAll();
+}
+
+bool Flight::Holds(int section) const {
+  return std::any_of(taken_list_.begin(), taken_list_.end(),
+                     [section](const Pending& pending) { return pending.departure.section == section; });
+}
+
+void Flight::Land() {
+  LandAll();
   used_ = 0;
   placed_ = 0;
   taken_ = 0;
@@ -104,6 +118,11 @@ void Flight::LandOne(const Pending& pending) {
     elementwise.Accumulate(*compute_, part, d.shard);
   } else if (!LandsByItself(pending)) {
     elementwise.Convert(*compute_, part, d.shard);
+  }
+  Array sum = d.shard;
+  for (const Array& next : d.carries) {
+    elementwise.Accumulate(*compute_, sum, next);
+    sum = next;
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "zeroshard/comm/communicator.h"
@@ -34,6 +35,8 @@ struct Departure {
   device::Array gradient;   // whole, as this rank's backward left it
   device::Array shard;      // where this rank's part of the sum lands, in any float dtype; empty: it stays in place
   bool accumulate = false;  // added to what is in the shard
+  // The shard is then added to the first of them, that to the next, and so on. Valid until it has landed.
+  std::span<const device::Array> carries = {};
   // Under offload `shard` is the first elements of the rank's part, perhaps none, and the others land in host memory, from this
   // element of the state on; -1: there are no others.
   int64_t host_first = -1;
@@ -63,6 +66,10 @@ class Flight {
   void Flush();
   // What has not left is forgotten.
   void Land();
+  // Lands all that was taken, but keeps the places of what was placed.
+  void Settle();
+  // Whether a section was taken since the last Land or Settle.
+  bool Holds(int section) const;
 
   // Sections placed and not yet taken.
   int open() const { return placed_ - taken_; }
@@ -76,6 +83,7 @@ class Flight {
   void Send(int64_t positions);
   // What is to travel of a gradient, ready on compute.
   device::Array Prepare(const device::Array& gradient);
+  void LandAll();
   void LandOne(const Pending& pending);
   void LandInHost();
   // Whether the reduction leaves the sum in the shard.
@@ -89,7 +97,7 @@ class Flight {
   int64_t used_ = 0;
   int placed_ = 0;
   int taken_ = 0;
-  std::vector<Pending> taken_list_;  // since Land, in order
+  std::vector<Pending> taken_list_;  // since Land or Settle, in order
   size_t first_pending_ = 0;         // the first that has positions left to send
   int64_t pending_positions_ = 0;
   std::vector<Piece> pieces_;                          // of the bucket that is being made

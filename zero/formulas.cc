@@ -8,6 +8,8 @@
 #include "zeroshard/device/step_scalars.h"
 #include "zeroshard/zero/bucket_reduction.h"
 #include "zeroshard/zero/gather_plan.h"
+#include "zeroshard/zero/holding.h"
+#include "zeroshard/zero/micro_batch_tree.h"
 #include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/offload/offload_plan.h"
@@ -112,7 +114,12 @@ MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, in
   const Precision precision = PrecisionOf(options, layout.world_size());
   MemoryBytes bytes;
   bytes.parameters = ParameterElements(layout, options, rank) * SizeOf(precision.parameters);
-  bytes.gradients = (ShardsGradients(options.stage) ? updated : trainable) * SizeOf(precision.gradients);
+  const int64_t sums = TreeBuffers(options) * StateElements(layout, options.stage, rank) * kFp32Bytes;
+  if (ShardsGradients(options.stage)) {
+    bytes.gradients = sums > 0 ? sums : updated * SizeOf(precision.gradients);
+  } else {
+    bytes.gradients = trainable * SizeOf(precision.backward) + sums;
+  }
   bytes.master_weights = precision.has_masters() ? updated * kFp32Bytes : 0;
   bytes.moments = updated * optim::StateBytesPerElement(options.optimizer);
   bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout);
@@ -163,7 +170,7 @@ int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int
   const int64_t n = layout.world_size();
   if (n == 1) return 0;
   const int64_t micro_batches = options.accumulation;
-  const int64_t reductions = ShardsGradients(options.stage) ? micro_batches : 1;
+  const int64_t reductions = ShardsGradients(options.stage) || options.world_invariant ? micro_batches : 1;
   const int64_t reduced = reductions * ReductionElements(layout, options, rank);
   int64_t gathered = 0;
   if (ShardsParameters(options.stage)) {

@@ -14,7 +14,8 @@
 // 2Ψ + 16Ψr, 18Ψr. Sent are elements of Precision::wire (reductions) and parameters (gathers). Frozen parameters count as
 // parameters alone. Partition::kTensor sends Ψ - Ψr for a reduction and (N - 1) Ψr for a broadcast. reduce_scatter off: 2Ψf for a
 // reduction. Persistent parameters of stage 3 (P) are whole on each rank and gathered once a step: P - Pr more held, Pf sent, and no
-// part of Ψ_u.
+// part of Ψ_u. With world_invariant and A > 1 gradients are log2(A) fp32 buffers of what the optimizer works on (in stages 0 and 1
+// beside g Ψ), and stages 0 and 1 reduce A times.
 //
 // Offload: of the optimizer's elements E (Ψr; a share of them with offload_ratio) device memory holds neither masters nor moments,
 // nor, in stages 2 and 3, reduced gradients.

@@ -38,6 +38,7 @@ absl::StatusOr<std::span<const model::GradientTarget>> GradientStore::Open(int u
 absl::Status GradientStore::OpenSection(int unit, int section) {
   SectionState& s = sections_[section];
   const bool first_of_cycle = s.opened % s.cycle == 0;
+  if (first_of_cycle && !trees_.empty() && s.flight != nullptr && s.flight->Holds(section)) s.flight->Settle();
   if (ShardsGradients(options_->stage) && first_of_cycle) {
     if (s.ready != s.opened) {
       return absl::FailedPreconditionError(
@@ -116,11 +117,18 @@ void GradientStore::Depart(int section) {
   const bool lands = ShardsGradients(options_->stage);
   const Range in_host = InHost(section, {0, layout_->sections()[section].Owned(communicator_->rank()).count});
   watch_->See(section, s.gradient);
-  s.flight->Take({.section = section,
-                  .gradient = s.gradient,
-                  .shard = lands ? Held(section) : device::Array(),
-                  .accumulate = lands && s.landed,
-                  .host_first = in_host.count > 0 ? in_host.first : -1});
+  Departure departure{.section = section,
+                      .gradient = s.gradient,
+                      .shard = lands ? Held(section) : device::Array(),
+                      .accumulate = lands && s.landed,
+                      .host_first = in_host.count > 0 ? in_host.first : -1};
+  if (!trees_.empty()) {
+    const MicroBatchTree::Landing landing = trees_[section].Next();
+    departure.shard = landing.buffer;
+    departure.accumulate = landing.accumulate;
+    departure.carries = landing.carries;
+  }
+  s.flight->Take(departure);
   s.landed = true;
   if (lands && layout_->sections()[section].alone()) s.flight->Flush();
 }
@@ -146,7 +154,10 @@ absl::Status GradientStore::Finish() {
     if (sections_[i].ready % sections_[i].cycle != 0) Depart(static_cast<int>(i));
   }
   for (const auto& flight : flights_) flight->Flush();
-  for (const auto& flight : flights_) flight->Land();
+  // The older one first: a section that is in both is added in order.
+  for (int i = 1; i <= slots_; ++i) flights_[(current_ + i) % slots_]->Land();
+  for (size_t i = slots_; i < flights_.size(); ++i) flights_[i]->Land();
+  for (MicroBatchTree& tree : trees_) tree.Finish(*compute_);
   for (size_t i = 0; i < sections_.size(); ++i) {
     const device::Array held = Held(static_cast<int>(i));
     if (sections_[i].ready > 0) continue;
@@ -160,6 +171,7 @@ absl::Status GradientStore::Finish() {
 }
 
 device::Array GradientStore::Held(int section) const {
+  if (!trees_.empty()) return trees_[section].sum();
   const device::Array all = resident_.array(precision_.gradients);
   const Holding holding = HoldingOf(*layout_, options_->stage, communicator_->rank(), section);
   if (ShardsGradients(options_->stage)) {
@@ -209,6 +221,7 @@ void GradientStore::BeginStep() {
   signature_ = 0;
   reduction_.BeginStep();
   watch_->BeginStep();
+  for (MicroBatchTree& tree : trees_) tree.Clear();
 }
 
 void GradientStore::SetFrozen(int parameter, bool frozen) {

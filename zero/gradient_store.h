@@ -9,6 +9,10 @@
 // step in stages 0 and 1. The first of a cycle overwrites, the next ones add; the last one makes the section leave. Finish reduces
 // what a cycle has left unfinished; a section with no contribution at all in a step has a gradient of zero.
 //
+// Note: World invariance. With world_invariant a cycle is a micro-batch in every stage, and what was reduced is added up by a tree over
+// micro-batches (micro_batch_tree.h) in fp32 buffers of what this rank holds. In stages 0 and 1 whole gradients are then what backward
+// writes and reductions leave, from micro-batch to micro-batch.
+//
 // Example:
 //   ZS_ASSIGN_OR_RETURN(auto targets, store->Open(3));   // backward fills them
 //   ZS_RETURN_IF_ERROR(store->Ready(3));
@@ -35,6 +39,7 @@
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/flight.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/micro_batch_tree.h"
 #include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/precision.h"
@@ -98,6 +103,7 @@ class GradientStore {
   GradientStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
                 device::Stream& compute);
   absl::Status Allocate();
+  absl::Status AllocateTrees();
   absl::Status MakeResidentFlight();
   absl::Status AllocateWire(int64_t elements);
   absl::Status MakeFlights();
@@ -129,6 +135,8 @@ class GradientStore {
   uint32_t signature_ = 0;
   device::Buffer resident_;   // stages 0, 1: whole gradients; 2, 3: this rank's part, or what of it is not offloaded
   device::Buffer in_flight_;  // stages 2, 3
+  std::vector<MicroBatchTree> trees_;  // [section], where micro-batches are added by a tree
+  device::Buffer partial_sums_;        // of trees_
   std::unique_ptr<HostGradients> host_;
   device::Buffer wire_;       // copies that travel, where they are of another dtype
   std::unique_ptr<NonFiniteWatch> watch_;

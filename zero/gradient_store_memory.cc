@@ -35,16 +35,18 @@ GradientStore::GradientStore(comm::Communicator& communicator, const Layout& lay
   for (size_t u = 0; u < units_.size(); ++u) units_[u].targets.resize(layout.units()[u].parameters.size());
   for (size_t i = 0; i < sections_.size(); ++i) {
     sections_[i].cycle = layout.sections()[i].contributions;
-    if (!ShardsGradients(options.stage)) sections_[i].cycle *= options.accumulation;
+    if (!ShardsGradients(options.stage) && !options.world_invariant) sections_[i].cycle *= options.accumulation;
   }
 }
 
 absl::Status GradientStore::Allocate() {
   const int rank = communicator_->rank();
   const OffloadPlan plan = OffloadPlanOf(*layout_, *options_, rank);
-  const int64_t elements = ShardsGradients(options_->stage) ? plan.first : layout_->trainable_elements();
   ZS_ASSIGN_OR_RETURN(watch_, NonFiniteWatch::Create(*layout_, *options_, rank, *compute_));
-  const int64_t bytes = elements * SizeOf(precision_.gradients);
+  ZS_RETURN_IF_ERROR(AllocateTrees());
+  const int64_t held = trees_.empty() ? plan.first : 0;
+  const int64_t bytes = ShardsGradients(options_->stage) ? held * SizeOf(precision_.gradients)
+                                                         : layout_->trainable_elements() * SizeOf(precision_.backward);
   ZS_ASSIGN_OR_RETURN(resident_, ShardsGradients(options_->stage)
                                      ? AllocateOwned(*communicator_, *options_, bytes, device::Use::kGradients, "gradients")
                                      : communicator_->Allocate(bytes, device::Use::kGradients, "gradients"));
@@ -52,6 +54,25 @@ absl::Status GradientStore::Allocate() {
     ZS_ASSIGN_OR_RETURN(host_, HostGradients::Create(communicator_->device(), plan, precision_.gradients));
   }
   return ShardsGradients(options_->stage) ? MakeFlights() : MakeResidentFlight();
+}
+
+absl::Status GradientStore::AllocateTrees() {
+  const int buffers = TreeBuffers(*options_);
+  if (buffers == 0) return absl::OkStatus();
+  const int rank = communicator_->rank();
+  const int64_t elements = StateElements(*layout_, options_->stage, rank);
+  ZS_ASSIGN_OR_RETURN(partial_sums_, communicator_->Allocate(buffers * elements * SizeOf(device::DType::kFloat32),
+                                                             device::Use::kGradients, "sums of micro-batches"));
+  const Array all = partial_sums_.array(device::DType::kFloat32);
+  for (int s = 0; s < layout_->trainable_sections(); ++s) {
+    const Holding holding = HoldingOf(*layout_, options_->stage, rank, s);
+    std::vector<Array> of_section;
+    for (int b = 0; b < buffers; ++b) {
+      of_section.push_back(all.Slice(b * elements + holding.state_first, holding.range.count));
+    }
+    trees_.emplace_back(std::move(of_section), options_->accumulation);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GradientStore::AllocateWire(int64_t elements) {
@@ -72,7 +93,7 @@ void GradientStore::AddFlight(const Array& all, Range range, int sections) {
 }
 
 absl::Status GradientStore::MakeResidentFlight() {
-  const Array all = resident_.array(precision_.gradients);
+  const Array all = resident_.array(precision_.backward);
   ZS_RETURN_IF_ERROR(AllocateWire(all.elements()));
   AddFlight(all, {0, all.elements()}, static_cast<int>(sections_.size()));
   for (size_t i = 0; i < sections_.size(); ++i) {

@@ -10,7 +10,11 @@ Precision PrecisionOf(const EngineOptions& options, int world_size) {
   p.parameters = options.dtype;
   p.gradients = options.gradient_dtype.value_or(one_micro_batch ? options.dtype : DType::kFloat32);
   p.backward = ShardsGradients(options.stage) && !one_micro_batch ? options.dtype : p.gradients;
-  p.wire = options.communication_dtype.value_or(p.backward);
+  if (options.world_invariant) {
+    p.gradients = DType::kFloat32;
+    p.backward = options.gradient_dtype.value_or(options.dtype);
+  }
+  p.wire = options.communication_dtype.value_or(options.world_invariant ? DType::kFloat32 : p.backward);
   if (options.gradient_predivide_factor != 1) {
     p.prescale = options.gradient_predivide_factor;
   } else if (options.prescale_gradients) {

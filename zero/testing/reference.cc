@@ -157,16 +157,21 @@ void Reference::Reduce(Tensor& tensor, const std::vector<std::vector<Use>>& uses
   const Precision precision = PrecisionOf(options_, world_size_);
   std::vector<std::vector<float>> on_rank(world_size_);
   std::vector<float> sum;
+  std::vector<std::vector<float>> sums;  // of micro-batches, where they are added as ranks are
   for (int m = 0; m < static_cast<int>(uses.size()); ++m) {
     if (uses[m].empty()) continue;
     for (int r = 0; r < world_size_; ++r) {
       for (const Use& use : uses[m]) AddTo(precision.backward, on_rank[r], GradientOf(tensor, use, r, m));
     }
-    if (reduce_each) {
+    if (options_.world_invariant) {
+      sums.push_back(Stored(precision, std::move(on_rank)));
+      on_rank.assign(world_size_, {});
+    } else if (reduce_each) {
       AddTo(precision.gradients, sum, Stored(precision, std::move(on_rank)));
       on_rank.assign(world_size_, {});
     }
   }
+  if (!sums.empty()) sum = TreeSum(std::move(sums));
   if (!on_rank[0].empty()) sum = Stored(precision, std::move(on_rank));
   sum = Rounded(precision.gradients, std::move(sum));
   if (sum.empty()) sum.resize(tensor.weights.size());
