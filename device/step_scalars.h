@@ -28,7 +28,7 @@ namespace zeroshard::device {
 struct StepScalars {
   double norm;                 // global L2 norm of the step's gradient, before clipping; NaN where a gradient is not finite
   double clip_factor;          // in (0, 1]; norm * clip_factor is the norm after clipping
-  double gradient_multiplier;  // what the optimizer multiplies stored gradients by: gradient_scale / loss_scale * clip_factor
+  double gradient_multiplier;  // of stored gradients, for the optimizer: gradient_scale / loss_scale * clip_factor
   double learning_rate;        // of this step, before a group's learning_rate_scale
   double bias_correction1;     // 1 - beta1^applied_steps
   double bias_correction2;     // 1 - beta2^applied_steps
@@ -39,8 +39,8 @@ struct StepScalars {
   int64_t skip;                // 1: nothing is applied
   double beta1;                // Adam's, of this step: a OneCycle schedule moves it
   double beta2;
-  double loss_scale;           // that the stored gradients carry; norm is without it
-  LossScaleState scaling;      // of the next step: scaling.scale is what its loss is multiplied by
+  double loss_scale;       // that the stored gradients carry; norm is without it
+  LossScaleState scaling;  // of the next step: scaling.scale is what its loss is multiplied by
 };
 static_assert(std::is_trivially_copyable_v<StepScalars>);
 

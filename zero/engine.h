@@ -5,7 +5,7 @@
 //
 // Every method but the accessors is collective: all ranks make the same calls in the same order. One host thread drives an Engine.
 // Computing is queued on compute(); what the engine gathers and reduces is ordered against it by events, and no method but Result,
-// Read... and Write... waits on the host. After the first error of the communicator every method returns it.
+// Read..., Write... and those that say so waits on the host. After the first error of the communicator every method returns it.
 //
 // Example: one step of a model that is not ours.
 //   for (int u = 0; u < units; ++u) {
@@ -56,7 +56,7 @@ struct StepResult {
   double clip_factor = 1;    // gradient_norm * clip_factor is the norm after clipping
   double learning_rate = 0;
   double loss_scale = 1;  // that the step's loss was multiplied by; gradient_norm is without it
-  bool skipped = false;  // a gradient was not finite on some rank: nothing was applied, on any
+  bool skipped = false;   // a gradient was not finite on some rank: nothing was applied, on any
   int64_t applied_steps = 0;
   int64_t skipped_steps = 0;
   int64_t skipped_in_a_row = 0;
@@ -116,9 +116,9 @@ class Engine {
   // all were finite. Waits. Errors: kFailedPrecondition after the next step's first gradients.
   absl::StatusOr<std::optional<NonFiniteGradient>> FindNonFinite();
 
-  // Between steps: parameters of this name ('*' stands for any characters) are frozen from now on, or trained (on). A frozen one has
-  // no gradient: it is not in the norm, its weights and moments stay. What is to be unfrozen was declared trainable; see
-  // model::ParameterSpec::frozen. Waits.
+  // Between steps: parameters of this name ('*' stands for any characters, '?' for one) are frozen from now on, or trained (on). A
+  // frozen one has no gradient: it is not in the norm, its weights and moments stay. What is to be unfrozen was declared trainable;
+  // see model::ParameterSpec::frozen. Waits.
   // Errors: kNotFound if none has such a name; kInvalidArgument, naming one that cannot be unfrozen; kFailedPrecondition in a step,
   // or where ranks call it for different ones.
   absl::Status SetFrozen(std::string_view pattern, bool frozen);

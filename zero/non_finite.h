@@ -31,8 +31,8 @@ namespace zeroshard::zero {
 struct NonFiniteGradient {
   std::string unit;       // the first that has the parameter
   std::string parameter;  // the first in the units' order whose gradient was not finite
-  int rank = -1;          // the lowest whose own was not; -1: none's was, the sum over ranks overflowed (or ranks do not watch)
-  bool is_nan = false;    // on that rank: a NaN, or else an infinity
+  int rank = -1;  // the lowest whose own was not; -1: none's was, the sum over ranks overflowed (or ranks do not watch)
+  bool is_nan = false;  // on that rank: a NaN, or else an infinity
 };
 
 class NonFiniteWatch {

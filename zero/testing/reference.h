@@ -35,7 +35,7 @@ class Reference {
   device::StepScalars Step(const Schedule& schedule);
   const std::vector<double>& losses() const { return losses_; }
 
-  const std::vector<float>& weights(const std::string& name) const;  // the fp32 masters
+  const std::vector<float>& weights(const std::string& name) const;   // the fp32 masters
   const std::vector<float>& gradient(const std::string& name) const;  // of the last step: as it is stored
   const std::vector<float>& moment(int i, const std::string& name) const;
 
