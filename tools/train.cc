@@ -13,6 +13,7 @@
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
 #include "zeroshard/tools/train_flags.h"
+#include "zeroshard/trainer/flight_record.h"
 #include "zeroshard/trainer/parameter_list.h"
 
 namespace zeroshard::tools {
@@ -26,8 +27,18 @@ int Refuse(const absl::Status& status) {
   return ExitCodeOf(status, Phase::kStarting);
 }
 
+// The communicator fails with the cause alone; people are told where to read on.
+absl::Status NameFlightRecord(comm::Communicator& communicator, const absl::Status& cause) {
+  communicator.Abort(cause);
+  const auto record = cause.GetPayload(trainer::kFlightRecordPayload);
+  if (!record) return cause;
+  return absl::Status(cause.code(), absl::StrCat(cause.message(), trainer::kLastOperations, std::string(*record)));
+}
+
 absl::StatusOr<int> TrainRank(comm::Communicator& communicator, const trainer::TrainOptions& options) {
-  ZS_ASSIGN_OR_RETURN(const trainer::TrainOutcome outcome, trainer::Train(communicator, options));
+  const auto trained = trainer::Train(communicator, options);
+  if (!trained.ok()) return NameFlightRecord(communicator, trained.status());
+  const trainer::TrainOutcome& outcome = *trained;
   if (outcome.stopped) {
     if (communicator.rank() == 0) Note(absl::StrCat("interrupted after ", outcome.steps, " of ", options.steps, " steps"));
     return InterruptExitCode();

@@ -63,9 +63,7 @@ TrainFlags::TrainFlags() : set_("train", kPurpose) {
   optimizer_.Register(set_);
   groups_.Register(set_);
   RegisterOutput();
-  for (const char* name : {"eval_data", "eval_every", "eval_batches", "trace", "tensorboard"}) {
-    set_.Later(name);
-  }
+  report_.Register(set_);
 }
 
 void TrainFlags::RegisterData() {
@@ -219,15 +217,17 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
   ZS_RETURN_IF_ERROR(model::ValidateGptOptions(options.run.model));
   ZS_RETURN_IF_ERROR(groups_.Apply(options.run.engine.optimizer, options.run.model));
   ZS_RETURN_IF_ERROR(CheckOutputs());
+  ZS_RETURN_IF_ERROR(report_.Fill(set_, options));
   ZS_ASSIGN_OR_RETURN(options.run.data, trainer::PrepareData({.path = UserPath(data_),
                                                               .tokenizer = tokenizer_ == "auto"    ? ""
                                                                            : tokenizer_ == "bytes" ? tokenizer_
                                                                                                    : UserPath(tokenizer_),
                                                               .vocab = vocab_,
                                                               .checked = plan.relayed,
-                                                              .notice = std::move(notice)},
+                                                              .notice = notice},
                                                              model_.context));
   options.run.model.vocab = options.run.data.vocab;
+  ZS_RETURN_IF_ERROR(report_.FillData(plan.relayed, std::move(notice), options));
   return options;
 }
 

@@ -52,6 +52,9 @@ int64_t Fingerprint(const TrainOptions& options) {
   absl::StrAppend(&text, ",", e.reduce_bucket_size, ",", static_cast<int>(o.kind), ",", o.nesterov, ",",
                   optim::Describe(o.schedule));
   std::vector<double> reals = {e.clip, o.beta1, o.beta2, o.eps, o.momentum};
+  absl::StrAppend(&text, ",", options.eval_every, ",", options.eval_batches, ",", options.eval_data.tokens, ",",
+                  options.max_skipped, ",", options.recording.trace_path.empty() ? 0 : 1, ",", options.recording.first, ",",
+                  options.recording.last);
   for (const optim::GroupOptions& group : o.groups) reals.push_back(group.weight_decay);
   for (const double real : reals) absl::StrAppendFormat(&text, ";%.17g", real);
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a

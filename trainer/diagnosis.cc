@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "zeroshard/device/loss_scale.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::trainer {
@@ -17,25 +19,35 @@ int64_t NonFinite(std::span<const float> values) {
   return std::count_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
 }
 
-std::string Describe(const char* what, const model::ParameterSpec& parameter, int64_t bad) {
-  return absl::StrCat(what, " '", parameter.name, "' [", absl::StrJoin(parameter.shape, ", "), "] holds ", bad,
-                      bad == 1 ? " value that is" : " values that are", " not finite");
-}
-
-// The first tensor of a kind that is not finite throughout; empty if there is none.
-template <class Read>
-absl::StatusOr<std::string> FirstBad(TrainingRun& run, const char* what, const Read& read) {
+// The first parameter whose values are not all finite; empty if there is none.
+absl::StatusOr<std::string> FirstBadParameter(TrainingRun& run) {
   std::vector<float> values;
   for (const model::UnitSpec& unit : run.units()) {
     for (const model::ParameterSpec& parameter : unit.parameters) {
       if (!parameter.tied_to.empty()) continue;
       values.resize(static_cast<size_t>(model::Elements(parameter)));
-      ZS_ASSIGN_OR_RETURN(const bool there, read(parameter, std::span<float>(values)));
-      const int64_t bad = there ? NonFinite(values) : 0;
-      if (bad > 0) return Describe(what, parameter, bad);
+      ZS_RETURN_IF_ERROR(run.engine().ReadParameter(parameter.name, values));
+      const int64_t bad = NonFinite(values);
+      if (bad == 0) continue;
+      const bool is_nan = std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); });
+      return absl::StrCat("parameter '", parameter.name, "' [", absl::StrJoin(parameter.shape, ", "), "] holds ", bad,
+                          bad == 1 ? " value that is" : " values that are", " not finite (", is_nan ? "NaN" : "Inf",
+                          "; unit ", unit.name, ", ", std::string(device::Name(run.engine().options().dtype)), ")");
     }
   }
   return std::string();
+}
+
+// The first gradient of the last step that is not finite; empty if there is none.
+absl::StatusOr<std::string> FirstBadGradient(TrainingRun& run) {
+  ZS_ASSIGN_OR_RETURN(const std::optional<zero::NonFiniteGradient> bad, run.engine().FindNonFinite());
+  if (!bad) return std::string();
+  const zero::EngineOptions& options = run.engine().options();
+  const std::string tensor = absl::StrCat("the gradient of '", bad->parameter, "' (unit ", bad->unit, ", ",
+                                          std::string(device::Name(options.dtype)), ")");
+  if (bad->rank >= 0) return absl::StrCat(tensor, " holds ", bad->is_nan ? "NaN" : "Inf", " on rank ", bad->rank);
+  if (options.optimizer.loss_scale.kind == device::LossScaleKind::kDynamic) return absl::StrCat(tensor, " is not finite");
+  return absl::StrCat(tensor, " is finite on each rank, but its sum over ranks is not");
 }
 
 }  // namespace
@@ -48,16 +60,9 @@ absl::StatusOr<std::string> DescribeNonFinite(TrainingRun& run) {
     absl::StrAppend(&words, "rank ", rank, "'s part of the loss is ", losses[rank], "; ");
     break;
   }
-  ZS_ASSIGN_OR_RETURN(std::string bad, FirstBad(run, "parameter", [&](const auto& parameter, std::span<float> values) {
-                        const absl::Status status = run.engine().ReadParameter(parameter.name, values);
-                        return status.ok() ? absl::StatusOr<bool>(true) : absl::StatusOr<bool>(status);
-                      }));
+  ZS_ASSIGN_OR_RETURN(std::string bad, FirstBadParameter(run));
   if (bad.empty()) {
-    ZS_ASSIGN_OR_RETURN(bad, FirstBad(run, "the gradient of", [&](const auto& parameter, std::span<float> values) {
-                          if (!parameter.trainable) return absl::StatusOr<bool>(false);
-                          const absl::Status status = run.engine().ReadGradient(parameter.name, values);
-                          return status.ok() ? absl::StatusOr<bool>(true) : absl::StatusOr<bool>(status);
-                        }));
+    ZS_ASSIGN_OR_RETURN(bad, FirstBadGradient(run));
   }
   return absl::StrCat(words, bad.empty() ? "all parameters and gradients are finite" : bad);
 }

@@ -15,28 +15,67 @@
 namespace zeroshard::trainer {
 namespace {
 
-// Room for a number in JSON, or null.
-using Number = std::array<char, 32>;
+// One JSON object, put together in memory of a fixed size.
+class Line {
+ public:
+  explicit Line(std::span<char> buffer) : buffer_(buffer) {}
 
-const char* Json(double value, Number& buffer) {
-  if (!std::isfinite(value)) return "null";
-  std::snprintf(buffer.data(), buffer.size(), "%.17g", value);
-  return buffer.data();
+  void Integer(const char* key, int64_t value) { Add("%s\"%s\": %lld", key, static_cast<long long>(value)); }
+  void Boolean(const char* key, bool value) { Add("%s\"%s\": %s", key, value ? "true" : "false"); }
+  void Real(const char* key, double value) {
+    if (std::isfinite(value)) {
+      Add("%s\"%s\": %.17g", key, value);
+    } else {
+      Add("%s\"%s\": %s", key, "null");
+    }
+  }
+  size_t End() {
+    const int added = std::snprintf(buffer_.data() + used_, buffer_.size() - used_, "}\n");
+    return std::min(used_ + static_cast<size_t>(added), buffer_.size() - 1);
+  }
+
+ private:
+  template <class Value>
+  void Add(const char* format, const char* key, Value value) {
+    const int added =
+        std::snprintf(buffer_.data() + used_, buffer_.size() - used_, format, used_ == 0 ? "{" : ", ", key, value);
+    used_ = std::min(used_ + static_cast<size_t>(added), buffer_.size() - 1);
+  }
+
+  std::span<char> buffer_;
+  size_t used_ = 0;
+};
+
+void AddBreakdown(const StepBreakdown& breakdown, Line& line) {
+  line.Real("forward_s", breakdown.forward_s);
+  line.Real("recompute_s", breakdown.recompute_s);
+  line.Real("backward_s", breakdown.backward_s);
+  line.Real("optimizer_s", breakdown.optimizer_s);
+  line.Real("gather_wait_s", breakdown.gather_wait_s);
+  line.Real("reduction_wait_s", breakdown.reduction_wait_s);
+  line.Real("other_wait_s", breakdown.other_wait_s);
 }
 
 }  // namespace
 
 size_t FormatMetrics(const StepMetrics& m, std::span<char> buffer) {
-  std::array<Number, 7> n;
-  constexpr char kFormat[] =
-      "{\"step\": %lld, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"clip_factor\": %s, \"clipped_norm\": %s, \"tokens\": "
-      "%lld, "
-      "\"tokens_per_s\": %s, \"step_s\": %s, \"skipped\": %s}\n";
-  const int length = std::snprintf(buffer.data(), buffer.size(), kFormat, static_cast<long long>(m.step), Json(m.loss, n[0]),
-                                   Json(m.learning_rate, n[1]), Json(m.gradient_norm, n[2]), Json(m.clip_factor, n[3]),
-                                   Json(m.gradient_norm * m.clip_factor, n[4]), static_cast<long long>(m.tokens),
-                                   Json(m.tokens_per_s, n[5]), Json(m.step_s, n[6]), m.skipped ? "true" : "false");
-  return std::min(static_cast<size_t>(length), buffer.size() - 1);
+  Line line(buffer);
+  line.Integer("step", m.step);
+  line.Real("loss", m.loss);
+  line.Real("lr", m.learning_rate);
+  line.Real("grad_norm", m.gradient_norm);
+  line.Real("clip_factor", m.clip_factor);
+  line.Real("clipped_norm", m.gradient_norm * m.clip_factor);
+  line.Integer("tokens", m.tokens);
+  line.Integer("samples", m.samples);
+  line.Real("tokens_per_s", m.tokens_per_s);
+  line.Real("step_s", m.step_s);
+  line.Boolean("skipped", m.skipped);
+  line.Integer("skipped_steps", m.skipped_steps);
+  if (m.loss_scale != 0) line.Real("loss_scale", m.loss_scale);
+  if (m.val_loss) line.Real("val_loss", *m.val_loss);
+  if (m.breakdown) AddBreakdown(*m.breakdown, line);
+  return line.End();
 }
 
 absl::StatusOr<MetricsFile> MetricsFile::Create(const std::string& path) {
@@ -54,7 +93,7 @@ MetricsFile::MetricsFile(MetricsFile&& other) noexcept
 
 bool MetricsFile::Write(const StepMetrics& metrics) {
   if (!status_.ok()) return false;
-  std::array<char, 512> buffer;
+  std::array<char, kMostMetricsBytes> buffer;
   std::span<const char> rest = std::span(buffer).first(FormatMetrics(metrics, buffer));
   while (!rest.empty()) {
     const ssize_t written = write(descriptor_, rest.data(), rest.size());

@@ -11,11 +11,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "zeroshard/trainer/step_breakdown.h"
 
 namespace zeroshard::trainer {
 
@@ -29,9 +31,15 @@ struct StepMetrics {
   double tokens_per_s = 0;  // all ranks together
   double step_s = 0;
   bool skipped = false;
+  int64_t samples = 0;        // sequences since the start, all ranks
+  int64_t skipped_steps = 0;  // since the start
+  double loss_scale = 0;      // 0: there is none
+  std::optional<double> val_loss = {};
+  std::optional<StepBreakdown> breakdown = {};  // of rank 0
 };
 
-// Writes the line, its end included, to `buffer` and gives its length. What is not finite becomes null. 512 bytes hold any line.
+// Writes the line, its end included, to `buffer` and gives its length. What is not finite becomes null.
+inline constexpr size_t kMostMetricsBytes = 1024;
 size_t FormatMetrics(const StepMetrics& metrics, std::span<char> buffer);
 
 class MetricsFile {

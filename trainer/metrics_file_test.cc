@@ -44,7 +44,7 @@ TEST(MetricsFile, OneObjectAStep) {
 }
 
 TEST(MetricsFile, WhatIsNotFiniteIsNull) {
-  std::array<char, 512> buffer;
+  std::array<char, kMostMetricsBytes> buffer;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const size_t length =
       FormatMetrics({.loss = nan, .gradient_norm = std::numeric_limits<double>::infinity(), .skipped = true}, buffer);
@@ -54,11 +54,39 @@ TEST(MetricsFile, WhatIsNotFiniteIsNull) {
   EXPECT_EQ(object["skipped"], true);
 }
 
+TEST(MetricsFile, WhatAStepDoesNotHaveIsLeftOut) {
+  std::array<char, kMostMetricsBytes> buffer;
+  size_t length = FormatMetrics({.step = 1}, buffer);
+  nlohmann::json object = nlohmann::json::parse(std::string(buffer.data(), length));
+  for (const char* key : {"val_loss", "loss_scale", "forward_s"}) EXPECT_FALSE(object.contains(key)) << key;
+  length = FormatMetrics(
+      {.skipped_steps = 3, .loss_scale = 65536, .val_loss = 2.5, .breakdown = StepBreakdown{.forward_s = 1}}, buffer);
+  object = nlohmann::json::parse(std::string(buffer.data(), length));
+  EXPECT_EQ(object["skipped_steps"], 3);
+  EXPECT_EQ(object["loss_scale"], 65536.0);
+  EXPECT_EQ(object["val_loss"], 2.5);
+  EXPECT_EQ(object["forward_s"], 1.0);
+}
+
 TEST(MetricsFile, LongestLineFits) {
-  std::array<char, 512> buffer;
+  std::array<char, kMostMetricsBytes> buffer;
   const double longest = -std::numeric_limits<double>::denorm_min() * 3;
   const int64_t most = std::numeric_limits<int64_t>::min();
-  const size_t length = FormatMetrics({most, longest, longest, longest, longest, most, longest, longest, false}, buffer);
+  const size_t length =
+      FormatMetrics({.step = most,
+                     .loss = longest,
+                     .learning_rate = longest,
+                     .gradient_norm = longest,
+                     .clip_factor = longest,
+                     .tokens = most,
+                     .tokens_per_s = longest,
+                     .step_s = longest,
+                     .samples = most,
+                     .skipped_steps = most,
+                     .loss_scale = longest,
+                     .val_loss = longest,
+                     .breakdown = StepBreakdown{longest, longest, longest, longest, longest, longest, longest}},
+                    buffer);
   EXPECT_LT(length, buffer.size() - 1);
   EXPECT_EQ(buffer[length - 1], '\n');
 }

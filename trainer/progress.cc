@@ -63,7 +63,7 @@ int64_t PeakResidentBytes() {
 
 size_t FormatProgress(const ProgressOptions& options, const StepMetrics& m, double step_s, int64_t resident_bytes,
                       std::span<char> buffer) {
-  std::array<char, 32> rate, left, share;
+  std::array<char, 32> rate, left, share, scale, evaluated, skipped;
   FormatRate(m.tokens_per_s, rate);
   FormatDuration(step_s * static_cast<double>(options.steps - m.step - 1), left);
   share[0] = '\0';
@@ -71,11 +71,17 @@ size_t FormatProgress(const ProgressOptions& options, const StepMetrics& m, doub
     std::snprintf(share.data(), share.size(), "  %.0f%% of peak",
                   100 * m.tokens_per_s * options.flops_per_token / options.peak_flops);
   }
+  scale[0] = evaluated[0] = skipped[0] = '\0';
+  if (m.loss_scale != 0) std::snprintf(scale.data(), scale.size(), "  scale %g", m.loss_scale);
+  if (m.val_loss) std::snprintf(evaluated.data(), evaluated.size(), "  val %.4f", *m.val_loss);
+  if (m.skipped_steps != 0) {
+    std::snprintf(skipped.data(), skipped.size(), "  %lld skipped", static_cast<long long>(m.skipped_steps));
+  }
   const int length = std::snprintf(
-      buffer.data(), buffer.size(), "step %lld/%lld  loss %.4f  lr %.2e  grad %.3g  %s tok/s%s  %lld MB  %s left%s",
-      static_cast<long long>(m.step + 1), static_cast<long long>(options.steps), m.loss, m.learning_rate, m.gradient_norm,
-      rate.data(), share.data(), static_cast<long long>(resident_bytes / 1'000'000), left.data(),
-      m.skipped ? "  (skipped)" : "");
+      buffer.data(), buffer.size(), "step %lld/%lld  loss %.4f%s  lr %.2e  grad %.3g%s  %s tok/s%s  %lld MB  %s left%s%s",
+      static_cast<long long>(m.step + 1), static_cast<long long>(options.steps), m.loss, evaluated.data(), m.learning_rate,
+      m.gradient_norm, scale.data(), rate.data(), share.data(), static_cast<long long>(resident_bytes / 1'000'000),
+      left.data(), skipped.data(), m.skipped ? "  (skipped)" : "");
   return std::min(static_cast<size_t>(length), buffer.size() - 1);
 }
 
@@ -84,21 +90,22 @@ Progress::Progress(const ProgressOptions& options) : options_(options) {}
 bool Progress::Due(int64_t step) const {
   if (step == 0 || step + 1 == options_.steps) return true;
   const Clock::duration since = Clock::now() - shown_;
-  if (options_.style != ProgressStyle::kPlain) return since >= kLiveEvery;
+  if (options_.style == ProgressStyle::kLive) return since >= kLiveEvery;
+  if (options_.every > 0) return (step + 1) % options_.every == 0;
   return (step + 1) % std::max<int64_t>(1, (options_.steps + kPlainLines - 1) / kPlainLines) == 0 || since >= kPlainEvery;
 }
 
-void Progress::Show(const StepMetrics& metrics) {
-  if (options_.style == ProgressStyle::kNone) return;
+bool Progress::Show(const StepMetrics& metrics) {
+  if (options_.style == ProgressStyle::kNone) return false;
   // The first step is no guide: it allocates, plans and touches memory.
   step_s_ = metrics.step <= 1 ? metrics.step_s : step_s_ + kSmoothing * (metrics.step_s - step_s_);
-  if (!Due(metrics.step)) return;
+  if (!Due(metrics.step) && !metrics.val_loss) return false;
   shown_ = Clock::now();
-  std::array<char, 256> line;
+  std::array<char, 320> line;
   size_t length = 0;
   const bool live = options_.style == ProgressStyle::kLive;
   if (live || options_.relayed) line[length++] = '\r';
-  length += FormatProgress(options_, metrics, step_s_, ResidentBytes(), std::span(line).subspan(length, 220));
+  length += FormatProgress(options_, metrics, step_s_, ResidentBytes(), std::span(line).subspan(length, 280));
   standing_ = live;
   if (live && !options_.relayed) {
     std::memcpy(line.data() + length, "\033[K", 3);
@@ -107,6 +114,7 @@ void Progress::Show(const StepMetrics& metrics) {
     line[length++] = '\n';
   }
   Write(std::span(line).first(length));
+  return true;
 }
 
 void Progress::End() {

@@ -2,6 +2,8 @@
 //
 //   step 120/600  loss 4.213  lr 1.2e-03  grad 0.91  12.3k tok/s  62% of peak  182 MB  1m05s left
 //
+// In fp16 with the loss's scale, after an evaluation with its loss, and where steps were skipped with how many.
+//
 // Nothing is allocated: lines are put together in a buffer of fixed size and go out by one write().
 //
 // Example:
@@ -30,6 +32,7 @@ struct ProgressOptions {
   // Whether the process that started this one shows the lines: each then begins with '\r' and ends with '\n'.
   bool relayed = false;
   int64_t steps = 0;
+  int64_t every = 0;           // in plain style: a line each so many steps; 0: about forty lines
   double peak_flops = 0;       // of all ranks' matrix products, a second; 0: not known
   double flops_per_token = 0;  // of a training step
 };
@@ -38,7 +41,8 @@ class Progress {
  public:
   explicit Progress(const ProgressOptions& options);
 
-  void Show(const StepMetrics& metrics);
+  // Gives whether the line was due.
+  bool Show(const StepMetrics& metrics);
   // Leaves the line that was written over standing.
   void End();
 
@@ -52,7 +56,7 @@ class Progress {
   bool standing_ = false;
 };
 
-// The line for one step, without an end; gives its length. 200 bytes hold any line.
+// The line for one step, without an end; gives its length. 280 bytes hold any line.
 size_t FormatProgress(const ProgressOptions& options, const StepMetrics& metrics, double step_s, int64_t resident_bytes,
                       std::span<char> buffer);
 

@@ -33,8 +33,13 @@ void StepWatch::Begin(int64_t step) {
 
 double StepWatch::Seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
 
-void StepWatch::End(int64_t step) {
-  seconds_[static_cast<size_t>(step % kKept)] = static_cast<float>(Seconds());
+void StepWatch::LeaveOut(int64_t data_bytes, int64_t control_bytes) {
+  data_before_ += data_bytes;
+  control_before_ += control_bytes;
+}
+
+void StepWatch::End(int64_t step, double seconds) {
+  seconds_[static_cast<size_t>(step % kKept)] = static_cast<float>(seconds);
   done_ = step + 1;
   const AllocationCounts after = Allocations();
   const AllocationCounts here = {after.ours - before_.ours, after.vendor - before_.vendor};

@@ -24,8 +24,10 @@ class StepWatch {
   void Begin(int64_t step);
   // Seconds since Begin.
   double Seconds() const;
-  // Everything that belongs to the step has been done, metrics and progress included.
-  void End(int64_t step);
+  // Everything that belongs to the step has been done, metrics and progress included, in `seconds`.
+  void End(int64_t step, double seconds);
+  // Bytes on the wire that are no step's: an evaluation's.
+  void LeaveOut(int64_t data_bytes, int64_t control_bytes);
 
   // Seconds of a step, the median; without the first two steps where there are more.
   double MedianSeconds() const;

@@ -12,20 +12,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/communicator.h"
+#include "zeroshard/device/loss_scale.h"
 #include "zeroshard/trainer/train_options.h"
 
 namespace zeroshard::trainer {
 
-// A run ends when so many steps in a row had a gradient or a loss that is not finite.
-inline constexpr int64_t kMostSkippedInARow = 5;
+// For TrainOptions::max_skipped: five steps, or with a dynamic loss scale five more than it takes that to come to its minimum.
+int64_t DefaultMaxSkipped(const device::LossScale& scale);
 
 struct TrainOutcome {
   bool stopped = false;  // before its last step, because some rank was asked to
   int64_t steps = 0;     // done
-  absl::Status files;    // why metrics or summary are not whole
+  absl::Status files;    // why metrics, summary, trace or events are not whole
 };
 
-// Collective. Errors: kOutOfRange if losses or gradients stay non-finite, with rank and tensor; those of TrainingRun.
+// Collective. Errors: kOutOfRange if losses or gradients stay non-finite, with rank and tensor; those of TrainingRun. An error
+// carries, as its payload kFlightRecordPayload, the path of what this rank's communicators did last.
 absl::StatusOr<TrainOutcome> Train(comm::Communicator& communicator, const TrainOptions& options);
 
 }  // namespace zeroshard::trainer

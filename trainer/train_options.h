@@ -10,7 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "zeroshard/trainer/data/prepare.h"
 #include "zeroshard/trainer/progress.h"
+#include "zeroshard/trainer/step_recording.h"
 #include "zeroshard/trainer/training_run.h"
 
 namespace zeroshard::trainer {
@@ -24,6 +26,18 @@ struct TrainOptions {
   std::string backend = {};       // for the summary
   std::string config = {};        // for the summary: JSON of all settings, or empty
   ProgressStyle progress = ProgressStyle::kPlain;
+  int64_t steps_per_print = 0;          // plain progress: a line each so many steps; 0: about forty in all
+  bool wall_clock_breakdown = false;    // with each line, where the step's time went; and in each step's metrics
+  RecordingOptions recording = {};      // `breakdown` is set by the run
+  std::string tensorboard_folder = {};  // event files; empty: none
+  // Where a rank writes its flight record when the run dies; empty: it writes none.
+  std::string flight_folder = {};
+  // Validation between steps, after each `eval_every` steps and the last; without files there is none.
+  PreparedData eval_data = {};
+  int64_t eval_every = 0;     // 0: after the last step alone
+  int64_t eval_batches = 10;  // at most, each of run.rows rows
+  // The run ends when so many steps in a row had a gradient or a loss that is not finite.
+  int64_t max_skipped = 5;
   bool relayed = false;  // see ProgressOptions
   // Whether ranks share this process, so that its memory is not one rank's.
   bool shares_process = false;

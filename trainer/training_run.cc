@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/precision.h"
 
@@ -21,6 +22,18 @@ double TreeSum(std::vector<double>& values, size_t count) {
     if (count % 2 == 1) values[count / 2] = values[count - 1];
   }
   return values[0];
+}
+
+device::SpanKind SpanOf(model::Pass pass) {
+  switch (pass) {
+    case model::Pass::kForward:
+      return device::SpanKind::kForward;
+    case model::Pass::kRecompute:
+      return device::SpanKind::kRecompute;
+    case model::Pass::kBackward:
+      return device::SpanKind::kBackward;
+  }
+  return device::SpanKind::kForward;
 }
 
 int64_t LargestParameter(const std::vector<model::UnitSpec>& units) {
@@ -88,6 +101,7 @@ absl::Status TrainingRun::MakeModelAndData() {
 }
 
 absl::Status TrainingRun::ReadRows(int64_t micro_batch) {
+  const device::ScopedSpan span(communicator_.device(), device::SpanKind::kRead);
   const int rank = communicator_.rank();
   const int64_t first = shape_.FirstSample(next_step_, micro_batch, rank);
   const auto context = static_cast<size_t>(shape_.context);
@@ -99,13 +113,20 @@ absl::Status TrainingRun::ReadRows(int64_t micro_batch) {
 }
 
 absl::Status TrainingRun::RunUnit(model::UnitPass at) {
-  device::Stream& stream = engine_->compute();
   ZS_ASSIGN_OR_RETURN(const auto parameters, engine_->parameters(at.unit));
+  if (at.pass != model::Pass::kBackward) return Compute(at, parameters, {});
+  ZS_ASSIGN_OR_RETURN(const auto gradients, engine_->gradients(at.unit));
+  ZS_RETURN_IF_ERROR(Compute(at, parameters, gradients));
+  return engine_->GradientsReady(at.unit);
+}
+
+absl::Status TrainingRun::Compute(model::UnitPass at, std::span<const device::Array> parameters,
+                                  std::span<const model::GradientTarget> gradients) {
+  device::Stream& stream = engine_->compute();
+  const device::ScopedSpan span(stream, SpanOf(at.pass), units_[static_cast<size_t>(at.unit)].name);
   if (at.pass == model::Pass::kForward) return gpt_->Forward(stream, at.unit, parameters);
   if (at.pass == model::Pass::kRecompute) return gpt_->Recompute(stream, at.unit, parameters);
-  ZS_ASSIGN_OR_RETURN(const auto gradients, engine_->gradients(at.unit));
-  ZS_RETURN_IF_ERROR(gpt_->Backward(stream, at.unit, parameters, gradients));
-  return engine_->GradientsReady(at.unit);
+  return gpt_->Backward(stream, at.unit, parameters, gradients);
 }
 
 absl::Status TrainingRun::RunMicroBatch(int64_t micro_batch) {
@@ -144,6 +165,7 @@ absl::Status TrainingRun::ExchangeLosses(bool stop) {
 }
 
 absl::StatusOr<StepReport> TrainingRun::Step(bool stop) {
+  const device::ScopedSpan span(communicator_.device(), device::SpanKind::kStep);
   StepReport report;
   report.step = next_step_;
   for (int64_t a = 0; a < shape_.accumulation; ++a) ZS_RETURN_IF_ERROR(RunMicroBatch(a));

@@ -65,6 +65,7 @@ class TrainingRun {
   const RunOptions& options() const { return options_; }
   const BatchShape& shape() const { return shape_; }
   zero::Engine& engine() { return *engine_; }
+  model::Gpt& gpt() { return *gpt_; }  // until ReleaseActivations
   const std::vector<model::UnitSpec>& units() const { return units_; }
   comm::Communicator& communicator() { return communicator_; }
 
@@ -87,6 +88,8 @@ class TrainingRun {
   absl::Status MakeModelAndData();
   absl::Status ReadRows(int64_t micro_batch);
   absl::Status RunUnit(model::UnitPass at);
+  absl::Status Compute(model::UnitPass at, std::span<const device::Array> parameters,
+                       std::span<const model::GradientTarget> gradients);
   absl::Status RunMicroBatch(int64_t micro_batch);
   absl::Status ExchangeLosses(bool stop);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "zeroshard/device/scoped_span.h"
+
 namespace zeroshard::zero {
 
 using device::Array;
@@ -81,7 +83,10 @@ bool Flight::LandsByItself(const Pending& pending) const {
 
 void Flight::LandAll() {
   if (!taken_list_.empty()) last_.WaitOn(*compute_);
-  for (const Pending& pending : taken_list_) LandOne(pending);
+  if (!taken_list_.empty()) {
+    const device::ScopedSpan span(*compute_, device::SpanKind::kAccumulate);
+    for (const Pending& pending : taken_list_) LandOne(pending);
+  }
   if (options_.host != nullptr) LandInHost();
   taken_list_.clear();
   first_pending_ = 0;

@@ -82,6 +82,7 @@ absl::Status StepEnd::Run(const GradientStore& gradients, ParameterStore& parame
 }
 
 absl::Status StepEnd::SumSquares(const GradientStore& gradients) {
+  const device::ScopedSpan span(*compute_, device::SpanKind::kNorm);
   device::Device& device = communicator_->device();
   const Array words = sum_.array(DType::kInt64);
   const Array sum = words.Slice(0, device::kExactSumWords);
