@@ -45,7 +45,7 @@ def zeroshard_dependencies():
     _system("onednn", library = "dnnl", package = "libdnnl-dev", headers = ["oneapi/dnnl"], linkopts = ["-ldnnl"])
     _system("highway", library = "hwy", package = "libhwy-dev", headers = ["hwy"], linkopts = ["-lhwy"])
     _system("nlohmann_json", library = "json", package = "nlohmann-json3-dev", headers = ["nlohmann"])
-    _system("sentencepiece", library = "sentencepiece", package = "libsentencepiece-dev", headers = ["sentencepiece_processor.h", "sentencepiece_trainer.h"], linkopts = ["-lsentencepiece", "-lsentencepiece_train"])
+    _system("sentencepiece", library = "sentencepiece", package = "libsentencepiece-dev", headers = ["sentencepiece_processor.h", "sentencepiece_trainer.h"], linkopts = [])
     _system("zlib", library = "zlib", package = "zlib1g-dev", headers = ["zlib.h", "zconf.h"], linkopts = ["-lz"])
     if not native.existing_rule("local_cuda"):
         cuda_configure(name = "local_cuda")

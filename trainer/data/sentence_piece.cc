@@ -5,6 +5,7 @@
 
 #include "sentencepiece_processor.h"
 #include "sentencepiece_trainer.h"
+#include "zeroshard/trainer/data/sentence_piece_library.h"
 
 namespace zeroshard::trainer {
 namespace {
@@ -29,7 +30,7 @@ std::string Words(const sentencepiece::util::Status& status) { return status.ok(
 }  // namespace
 
 struct SentencePiece::Parts {
-  sentencepiece::SentencePieceProcessor processor;
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor;
   bool keeps_line_ends = false;
 };
 
@@ -39,27 +40,31 @@ SentencePiece::SentencePiece(SentencePiece&&) noexcept = default;
 SentencePiece& SentencePiece::operator=(SentencePiece&&) noexcept = default;
 
 std::string SentencePiece::Load(const std::string& model_path) {
-  std::string error = Words(parts_->processor.Load(model_path));
+  std::string error = OpenSentencePiece();
   if (!error.empty()) return error;
-  parts_->keeps_line_ends = Decode({parts_->processor.PieceToId("\n")}) == "\n";
+  parts_->processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
+  error = Words(parts_->processor->Load(model_path));
+  if (!error.empty()) return error;
+  parts_->keeps_line_ends = Decode({parts_->processor->PieceToId("\n")}) == "\n";
   return {};
 }
 
-int SentencePiece::vocab() const { return parts_->processor.GetPieceSize(); }
+int SentencePiece::vocab() const { return parts_->processor->GetPieceSize(); }
 bool SentencePiece::keeps_line_ends() const { return parts_->keeps_line_ends; }
 
 std::string SentencePiece::Encode(std::string_view text, std::vector<int>* tokens) const {
-  return Words(parts_->processor.Encode(text, tokens));
+  return Words(parts_->processor->Encode(text, tokens));
 }
 
 std::string SentencePiece::Decode(const std::vector<int>& tokens) const {
   std::string text;
-  const bool decoded = parts_->processor.Decode(tokens, &text).ok();
+  const bool decoded = parts_->processor->Decode(tokens, &text).ok();
   return decoded ? text : "";
 }
 
 std::string SentencePiece::Train(const std::function<bool(std::string*)>& next_line, int vocab,
                                  const std::string& model_path) {
+  if (std::string error = OpenSentencePiece(); !error.empty()) return error;
   Lines lines(next_line);
   std::string model;
   const std::unordered_map<std::string, std::string> options = {
