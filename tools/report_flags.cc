@@ -148,8 +148,10 @@ absl::Status ReportFlags::FillFlightFolder(trainer::TrainOptions& options) const
 absl::Status ReportFlags::Fill(const FlagSet& set, trainer::TrainOptions& options) const {
   options.eval_every = eval_every_;
   options.eval_batches = eval_batches_;
+  const ReportFlags defaults;  // The record of a run sets them all.
   for (const char* flag : {"eval_every", "eval_batches"}) {
-    if (eval_data_.empty() && set.WasSet(flag)) {
+    const bool changed = eval_every_ != defaults.eval_every_ || eval_batches_ != defaults.eval_batches_;
+    if (eval_data_.empty() && set.WasSet(flag) && changed) {
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " without data: give --eval_data=PATH, or leave it out"));
     }
   }

@@ -9,9 +9,11 @@
 #include "zeroshard/tools/config/batch_arithmetic.h"
 #include "zeroshard/tools/config/config_file.h"
 #include "zeroshard/tools/config/deepspeed_keys.h"
+#include "zeroshard/tools/config/train_config.pb.h"
 #include "zeroshard/tools/engine_flags.h"
 #include "zeroshard/tools/optimizer_flags.h"
 #include "zeroshard/tools/precision_flags.h"
+#include "zeroshard/tools/train_flags.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -340,6 +342,14 @@ TEST(OwnConfig, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(flags.Error("\nstge: 3", "run.textproto"), AllOf(StartsWith("run.textproto:2:"), HasSubstr("stge")));
   EXPECT_THAT(flags.Error("lr: 1\nstage: 9", "run.textproto"),
               StartsWith("run.textproto:2:1: stage = 9: must be between 0 and 3"));
+}
+
+TEST(OwnConfig, EverySettingOfTrainHasAField) {
+  const TrainFlags flags;
+  for (const FlagSetting& setting : flags.set().Settings()) {
+    if (setting.name == "config" || setting.name == "save_config" || setting.name == "list_parameters") continue;
+    EXPECT_NE(TrainConfig::descriptor()->FindFieldByName(std::string(setting.name)), nullptr) << setting.name;
+  }
 }
 
 TEST(OwnConfig, TheRecordOfARunAsksForTheSameRun) {
