@@ -30,6 +30,15 @@ struct SgdPass {
   double learning_rate_scale = 1;
 };
 
+// Muon's, of one matrix.
+struct MuonPass {
+  double momentum = 0.95;
+  bool nesterov = true;
+  double weight_decay = 0;  // decoupled
+  double learning_rate_scale = 1;
+  double shape_scale = 1;  // of the orthogonal update
+};
+
 class StepKernels {
  public:
   virtual ~StepKernels() = default;
@@ -70,6 +79,17 @@ class StepKernels {
   // An empty momentum_buffer is momentum 0. The rest is as in Adam.
   virtual void Sgd(Stream& stream, const SgdPass& pass, In gradients, In scalars, InOut weights, InOut momentum_buffer,
                    Out write_back) = 0;
+
+  // The three passes of Muon (optim/muon.h) beside its products. With g = gradients * gradient_multiplier:
+  //   momentum_buffer  <- momentum * momentum_buffer + g
+  //   direction        <- u / (|u| + 1e-7), u = nesterov ? g + momentum * momentum_buffer : momentum_buffer
+  // The norm is taken in fp64 in eight fixed lanes. Where `skip` is set, momentum_buffer stays and direction is zeros.
+  virtual void MuonDirection(Stream& stream, const MuonPass& pass, In gradients, In scalars, InOut momentum_buffer,
+                             Out direction) = 0;
+  // p = 3.4445 I - 4.7750 a + 2.0315 a_squared, all [n * n] fp32: a step of Newton-Schulz is x <- p x.
+  virtual void MuonPolynomial(Stream& stream, In a, In a_squared, Out p) = 0;
+  // weights <- weights - lr (weight_decay weights + shape_scale direction). The rest is as in Adam.
+  virtual void MuonApply(Stream& stream, const MuonPass& pass, In direction, In scalars, InOut weights, Out write_back) = 0;
 };
 
 }  // namespace zeroshard::device

@@ -68,9 +68,8 @@ std::span<const std::string_view> StateNames(const OptimizerOptions& options) {
 Optimizer::Optimizer(device::Device& device, const OptimizerOptions& options, int64_t elements, std::vector<Run> runs)
     : device_(&device), options_(options), elements_(elements), runs_(std::move(runs)) {}
 
-absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::CreateWithoutState(device::Device& device,
-                                                                         const OptimizerOptions& options, int64_t elements,
-                                                                         std::vector<Run> runs) {
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Make(device::Device& device, const OptimizerOptions& options,
+                                                           int64_t elements, std::vector<Run> runs) {
   ZS_RETURN_IF_ERROR(Validate(options));
   if (elements < 0) {
     return absl::InvalidArgumentError(absl::StrCat("an optimizer's shard has ", elements, " elements; at least 0"));
@@ -79,11 +78,40 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::CreateWithoutState(device:
   return absl::WrapUnique(new Optimizer(device, options, elements, std::move(runs)));
 }
 
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::CreateWithoutState(device::Device& device,
+                                                                         const OptimizerOptions& options, int64_t elements,
+                                                                         std::vector<Run> runs) {
+  for (const GroupOptions& group : options.groups) {
+    if (options.kind != Kind::kMuon || !group.orthogonal) continue;
+    return absl::InvalidArgumentError(
+        "Muon's state lies with its matrices, which stay whole: it is not handed to each update");
+  }
+  return Make(device, options, elements, std::move(runs));
+}
+
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(device::Device& device, const OptimizerOptions& options,
                                                              int64_t elements, std::vector<Run> runs) {
-  ZS_ASSIGN_OR_RETURN(auto optimizer, CreateWithoutState(device, options, elements, std::move(runs)));
+  ZS_ASSIGN_OR_RETURN(auto optimizer, Make(device, options, elements, std::move(runs)));
   ZS_RETURN_IF_ERROR(optimizer->AllocateState());
+  ZS_RETURN_IF_ERROR(optimizer->MakeMuon());
   return optimizer;
+}
+
+absl::Status Optimizer::MakeMuon() {
+  std::vector<MatrixShape> shapes;
+  for (const Run& run : runs_) {
+    if (options_.kind != Kind::kMuon || !options_.groups[static_cast<size_t>(run.group)].orthogonal) continue;
+    if (run.rows * run.columns != run.count) {
+      return absl::InvalidArgumentError(absl::StrCat("Muon needs whole matrices, but the optimizer's run of ", run.count,
+                                                     " elements from ", run.first,
+                                                     " is no whole matrix: take partition "
+                                                     "tensor, or stage 0"));
+    }
+    shapes.push_back({run.rows, run.columns});
+  }
+  if (shapes.empty()) return absl::OkStatus();
+  ZS_ASSIGN_OR_RETURN(muon_, Muon::Create(*device_, shapes));
+  return absl::OkStatus();
 }
 
 absl::Status Optimizer::AllocateState() {
@@ -140,7 +168,16 @@ absl::Status Optimizer::Apply(device::Stream& stream, const Update& update) {
     if (run->frozen) continue;
     const int64_t first = std::max(run->first, begin);
     const int64_t count = std::min(run->first + run->count, end) - first;
-    if (count > 0) ApplyRun(stream, update, {first, count, run->group});
+    const bool whole = count == run->count;
+    if (!whole && muon_ != nullptr && options_.groups[static_cast<size_t>(run->group)].orthogonal) {
+      return absl::InvalidArgumentError(absl::StrCat("optimizer update of ", count, " of the ", run->count,
+                                                     " elements of a matrix; Muon takes it as a whole"));
+    }
+    if (count == 0) continue;
+    Run part = *run;
+    part.first = first;
+    part.count = count;
+    ApplyRun(stream, update, part);
   }
   return absl::OkStatus();
 }
@@ -166,10 +203,23 @@ void Optimizer::ApplyRun(device::Stream& stream, const Update& update, const Run
                         options_.momentum == 0 ? Array() : state(0), part(update.write_back));
     return;
   }
+  if (muon_ != nullptr && group.orthogonal) {
+    const device::MuonPass muon{.momentum = options_.momentum,
+                                .nesterov = options_.nesterov,
+                                .weight_decay = group.weight_decay,
+                                .learning_rate_scale = group.learning_rate_scale};
+    muon_->Apply(stream, muon, {run.rows, run.columns},
+                 {.gradients = part(update.gradients),
+                  .scalars = update.scalars,
+                  .momentum = state(0),
+                  .weights = part(update.weights),
+                  .write_back = part(update.write_back)});
+    return;
+  }
   const device::AdamPass pass{.eps = options_.eps,
                               .weight_decay = group.weight_decay,
                               .learning_rate_scale = group.learning_rate_scale,
-                              .decoupled = options_.kind == Kind::kAdamW};
+                              .decoupled = options_.kind != Kind::kAdam};
   device_->step().Adam(stream, pass, part(update.gradients), update.scalars, part(update.weights), state(0), state(1),
                        part(update.write_back));
 }

@@ -25,6 +25,7 @@
 #include "zeroshard/device/array.h"
 #include "zeroshard/device/device.h"
 #include "zeroshard/device/stream.h"
+#include "zeroshard/optim/muon.h"
 #include "zeroshard/optim/optimizer_options.h"
 
 namespace zeroshard::optim {
@@ -36,6 +37,9 @@ struct Run {
   int64_t count = 0;
   int group = 0;
   bool frozen = false;  // for now: not touched
+  // Of a parameter of two dimensions that the run is the whole of; else 0. Muon wants them.
+  int64_t rows = 0;
+  int64_t columns = 0;
 };
 
 // One step on elements first ... first + weights.elements() - 1 of the shard.
@@ -63,11 +67,12 @@ class Optimizer {
  public:
   // `elements`: of the shard; `runs`: disjoint, ascending, inside it. State is allocated on `device` under Use::kMoments;
   // `device` outlives the Optimizer.
-  // Errors: kInvalidArgument, naming the option or run; kResourceExhausted.
+  // Errors: kInvalidArgument, naming the option or run, a run of an orthogonal group that is no whole matrix among them;
+  // kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(device::Device& device, const OptimizerOptions& options,
                                                            int64_t elements, std::vector<Run> runs);
 
-  // The same, without state: each Update brings it. `device` is where the pass runs.
+  // The same, without state: each Update brings it. `device` is where the pass runs. Not of Muon, whose matrices stay whole.
   static absl::StatusOr<std::unique_ptr<Optimizer>> CreateWithoutState(device::Device& device,
                                                                        const OptimizerOptions& options, int64_t elements,
                                                                        std::vector<Run> runs);
@@ -88,9 +93,12 @@ class Optimizer {
 
  private:
   Optimizer(device::Device& device, const OptimizerOptions& options, int64_t elements, std::vector<Run> runs);
+  static absl::StatusOr<std::unique_ptr<Optimizer>> Make(device::Device& device, const OptimizerOptions& options,
+                                                         int64_t elements, std::vector<Run> runs);
   absl::Status AllocateState();
   absl::Status Check(const Update& update) const;
   absl::Status CheckState(const Update& update) const;
+  absl::Status MakeMuon();
   void ApplyRun(device::Stream& stream, const Update& update, const Run& run);
 
   device::Device* device_;
@@ -100,6 +108,7 @@ class Optimizer {
   bool owns_state_ = false;
   std::vector<device::Buffer> buffers_;
   std::vector<StateTensor> state_;
+  std::unique_ptr<Muon> muon_;  // where there are orthogonal groups
 };
 
 }  // namespace zeroshard::optim

@@ -15,7 +15,7 @@ namespace zeroshard::optim {
 
 namespace {
 
-constexpr Kind kKinds[] = {Kind::kAdamW, Kind::kAdam, Kind::kSgd};
+constexpr Kind kKinds[] = {Kind::kAdamW, Kind::kAdam, Kind::kMuon, Kind::kSgd};
 
 absl::Status ValidateAdam(const OptimizerOptions& options) {
   const auto check_beta = [](std::string_view field, double beta) {
@@ -31,6 +31,7 @@ absl::Status ValidateAdam(const OptimizerOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("eps is ", options.eps, "; it must be at least ", kSmallest, " (fp32's smallest) and at most 1"));
   }
+  if (options.kind == Kind::kMuon) return absl::OkStatus();
   if (options.momentum != 0 || options.nesterov) {
     return absl::InvalidArgumentError(absl::StrCat("momentum is ", options.momentum,
                                                    options.nesterov ? " with nesterov" : "", ", but the optimizer is ",
@@ -95,12 +96,16 @@ absl::Status Validate(const OptimizerOptions& options) {
     case Kind::kAdam:
       status.Update(ValidateAdam(options));
       break;
+    case Kind::kMuon:
+      status.Update(ValidateAdam(options));
+      status.Update(ValidateSgd(options));
+      break;
     case Kind::kSgd:
       status.Update(ValidateSgd(options));
       break;
     default:
       status.Update(absl::InvalidArgumentError(
-          absl::StrCat("kind is ", static_cast<int>(options.kind), "; it must be kAdamW, kAdam or kSgd")));
+          absl::StrCat("kind is ", static_cast<int>(options.kind), "; it must be kAdamW, kAdam, kMuon or kSgd")));
   }
   if (options.groups.empty()) {
     status.Update(absl::InvalidArgumentError("groups is empty; an optimizer has at least one parameter group"));
@@ -131,6 +136,8 @@ std::string_view Name(Kind kind) {
       return "adamw";
     case Kind::kAdam:
       return "adam";
+    case Kind::kMuon:
+      return "muon";
     case Kind::kSgd:
       return "sgd";
   }

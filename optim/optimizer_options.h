@@ -21,6 +21,7 @@ namespace zeroshard::optim {
 enum class Kind : uint8_t {
   kAdamW,  // Decoupled weight decay: Loshchilov & Hutter, "Decoupled Weight Decay Regularization", algorithm 2.
   kAdam,   // Decay added to the gradient (L2): Kingma & Ba, "Adam", algorithm 1.
+  kMuon,   // Muon of matrices in groups with `orthogonal`, AdamW of all else; momentum and nesterov are Muon's.
   kSgd,    // Momentum and Nesterov as torch.optim.SGD does; decay added to the gradient (L2).
 };
 
@@ -30,6 +31,7 @@ using device::LossScale;
 struct GroupOptions {
   double weight_decay = 0;
   double learning_rate_scale = 1;
+  bool orthogonal = false;  // kMuon: whole matrices, whose update is made orthogonal
 };
 
 struct OptimizerOptions {
@@ -37,7 +39,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;   // Adam's
   double beta2 = 0.95;  // Adam's
   double eps = 1e-8;    // Adam's
-  double momentum = 0;  // SGD's
+  double momentum = 0;  // SGD's, Muon's
   bool nesterov = false;
   Schedule schedule = {};
   std::vector<GroupOptions> groups = {GroupOptions{}};  // ParameterSpec::group indexes them
@@ -53,7 +55,7 @@ device::StepRule MakeStepRule(const OptimizerOptions& options, double gradient_s
 // Bytes of state for each element of a shard: 8 (Adam's two moments), 4 (momentum) or 0.
 int64_t StateBytesPerElement(const OptimizerOptions& options);
 
-// "adamw", "adam", "sgd".
+// "adamw", "adam", "muon", "sgd".
 std::string_view Name(Kind kind);
 std::optional<Kind> ParseKind(std::string_view name);
 

@@ -95,9 +95,21 @@ absl::Status CheckMatches(const Rule& rule, const std::string& text, const std::
                                 NearestToGlob(rule.pattern, names), "'; --list_parameters shows all"));
 }
 
+// What Muon takes: matrices between the embedding and the head.
+bool IsHiddenMatrix(const model::ParameterSpec& spec, const std::vector<model::UnitSpec>& units) {
+  if (spec.shape.size() != 2) return false;
+  for (const model::UnitSpec* end : {&units.front(), &units.back()}) {
+    for (const model::ParameterSpec& other : end->parameters) {
+      if (other.name == spec.name) return false;
+    }
+  }
+  return true;
+}
+
 int GroupWith(std::vector<optim::GroupOptions>& groups, const optim::GroupOptions& wanted) {
   for (size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i].weight_decay == wanted.weight_decay && groups[i].learning_rate_scale == wanted.learning_rate_scale) {
+    if (groups[i].weight_decay == wanted.weight_decay && groups[i].learning_rate_scale == wanted.learning_rate_scale &&
+        groups[i].orthogonal == wanted.orthogonal) {
       return static_cast<int>(i);
     }
   }
@@ -116,7 +128,8 @@ void GroupFlags::Register(FlagSet& flags) {
 }
 
 absl::Status GroupFlags::Apply(optim::OptimizerOptions& optimizer, model::GptOptions& model) const {
-  if (rules_.empty()) return absl::OkStatus();
+  const bool muon = optimizer.kind == optim::Kind::kMuon;
+  if (rules_.empty() && !muon) return absl::OkStatus();
   ZS_ASSIGN_OR_RETURN(const std::vector<model::UnitSpec> units, model::GptUnits(model));
   const std::vector<Stored> parameters = StoredOf(units);
   std::vector<Rule> rules;
@@ -129,6 +142,10 @@ absl::Status GroupFlags::Apply(optim::OptimizerOptions& optimizer, model::GptOpt
         .name = stored.spec->name, .group = stored.spec->group, .trainable = stored.spec->trainable};
     optim::GroupOptions group = optimizer.groups[static_cast<size_t>(choice.group)];
     bool matched = false;
+    if (muon && IsHiddenMatrix(*stored.spec, units)) {
+      matched = group.orthogonal = true;
+      group.learning_rate_scale = 1;
+    }
     for (const Rule& rule : rules) {
       if (!Matches(rule, stored)) continue;
       matched = true;

@@ -6,6 +6,8 @@
 // characters, '?' is one. What a rule does not set stays as it is: by default matrices decay by --weight_decay, norms and biases (one
 // dimension) do not. Later rules replace what earlier ones set. A tied parameter goes by any of its names.
 //
+// With Muon the matrices between embedding and head are its own by default, in groups of their own.
+//
 // Example:
 //   GroupFlags groups;
 //   groups.Register(flags);

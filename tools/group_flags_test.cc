@@ -16,12 +16,13 @@ struct Outcome {
   std::map<std::string, model::ParameterSpec> parameters;
 };
 
-Outcome Apply(const std::vector<const char*>& line) {
+Outcome Apply(const std::vector<const char*>& line, optim::Kind kind = optim::Kind::kAdamW) {
   FlagSet set("train", "Trains.");
   GroupFlags groups;
   groups.Register(set);
   EXPECT_TRUE(set.Parse(static_cast<int>(line.size()), line.data()).ok());
   Outcome outcome;
+  outcome.optimizer.kind = kind;
   outcome.optimizer.schedule.learning_rate = 0.1;
   outcome.optimizer.groups = {{.weight_decay = 0.1}, {.weight_decay = 0}};
   model::GptOptions model{.layers = 2, .heads = 1, .width = 8, .context = 8, .vocab = 16};
@@ -56,6 +57,15 @@ TEST(GroupFlags, RulesSetRateDecayAndFrozenForWhatMatches) {
   EXPECT_EQ(group("transformer.wpe.weight").learning_rate_scale, 1);
   EXPECT_FALSE(outcome.parameters.at("transformer.h.1.ln_1.weight").trainable);
   EXPECT_TRUE(outcome.parameters.at("transformer.h.0.ln_1.weight").trainable);
+}
+
+TEST(GroupFlags, MuonTakesTheMatricesBetweenEmbeddingAndHead) {
+  const Outcome outcome = Apply({}, optim::Kind::kMuon);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  for (const auto& [name, parameter] : outcome.parameters) {
+    const bool hidden = parameter.shape.size() == 2 && name.find(".h.") != std::string::npos;
+    EXPECT_EQ(outcome.optimizer.groups[static_cast<size_t>(parameter.group)].orthogonal, hidden) << name;
+  }
 }
 
 TEST(GroupFlags, ATiedParameterGoesByAnyOfItsNames) {

@@ -14,6 +14,7 @@ namespace {
 constexpr char kOptimizer[] = "OPTIMIZER: how weights follow gradients";
 constexpr char kSchedule[] = "SCHEDULE: how the learning rate goes";
 
+constexpr double kMuonMomentum = 0.95;  // the paper's
 constexpr int64_t kMostSteps = int64_t{1} << 31;
 
 // Which schedules look at a flag.
@@ -59,19 +60,27 @@ absl::Status CheckUses(const FlagSet& flags, const std::string& schedule) {
 }  // namespace
 
 void OptimizerFlags::Register(FlagSet& flags) {
-  flags.Choice("optimizer", &kind_, {"adamw", "adam", "sgd"},
-               {.group = kOptimizer,
-                .text = "adamw (decoupled decay), adam and sgd (decay added to the gradient).",
-                .example = "--optimizer=sgd"});
+  flags.Choice(
+      "optimizer", &kind_, {"adamw", "adam", "sgd", "muon"},
+      {.group = kOptimizer,
+       .text = "adamw (decoupled decay), adam and sgd (decay added to the gradient), muon (the blocks' matrices; adamw for\n"
+               "      the rest; with stage 0 or --partition=tensor).",
+       .example = "--optimizer=sgd"});
   flags.Real("beta1", &beta1_, {.least = 0, .most = 1, .without_most = true},
              {.group = kOptimizer, .text = "Adam's first decay.", .example = "--beta1=0.9"});
   flags.Real("beta2", &beta2_, {.least = 0, .most = 1, .without_most = true},
              {.group = kOptimizer, .text = "Adam's second decay.", .example = "--beta2=0.95"});
   flags.Real("eps", &eps_, {.least = 0}, {.group = kOptimizer, .text = "Adam's epsilon.", .example = "--eps=1e-8"});
   flags.Real("momentum", &momentum_, {.least = 0, .most = 1, .without_most = true},
-             {.group = kOptimizer, .text = "SGD's momentum.", .example = "--momentum=0.9"});
+             {.group = kOptimizer,
+              .text = "SGD's and Muon's momentum.",
+              .example = "--momentum=0.9",
+              .default_text = "0; Muon's 0.95"});
   flags.Boolean("nesterov", &nesterov_,
-                {.group = kOptimizer, .text = "SGD with Nesterov's momentum.", .example = "--nesterov"});
+                {.group = kOptimizer,
+                 .text = "Nesterov's momentum, of SGD and Muon.",
+                 .example = "--nesterov",
+                 .default_text = "off; Muon's on"});
   flags.Real("weight_decay", &weight_decay_, {.least = 0},
              {.group = kOptimizer, .text = "Of matrices; biases and norms do not decay.", .example = "--weight_decay=0.1"});
   flags.Real("clip", &clip_, {.least = 0},
@@ -88,6 +97,11 @@ void OptimizerFlags::RegisterSchedule(FlagSet& flags) {
                 .example = "--schedule=linear"});
   flags.Real("lr", &lr_, {.least = 0, .without_least = true},
              {.group = kSchedule, .text = "Highest learning rate.", .example = "--lr=3e-4"});
+  flags.Real("adam_lr", &adam_lr_, {.least = 0},
+             {.group = kSchedule,
+              .text = "Muon: highest learning rate of what AdamW takes.",
+              .example = "--adam_lr=3e-4",
+              .default_text = "--lr"});
   flags.Real("min_lr", &min_lr_, {.least = 0},
              {.group = kSchedule,
               .text = "Where linear and cosine end; where OneCycle begins and comes back to.",
@@ -153,6 +167,7 @@ void OptimizerFlags::RegisterOneCycle(FlagSet& flags) {
 }
 
 absl::Status OptimizerFlags::CheckMomentum(const FlagSet& flags, optim::Kind kind) const {
+  if (kind == optim::Kind::kMuon) return absl::OkStatus();
   if (momentum_ > 0 && kind != optim::Kind::kSgd) {
     return absl::InvalidArgumentError(absl::StrCat(flags.Given("momentum"), " is SGD's, but --optimizer=", kind_,
                                                    ": take --optimizer=sgd, or leave it out"));
@@ -212,9 +227,20 @@ absl::StatusOr<optim::OptimizerOptions> OptimizerFlags::Options(const FlagSet& f
   options.eps = eps_;
   options.momentum = momentum_;
   options.nesterov = nesterov_;
+  if (options.kind == optim::Kind::kMuon) {
+    if (!flags.WasSet("momentum")) options.momentum = kMuonMomentum;
+    if (!flags.WasSet("nesterov")) options.nesterov = options.momentum > 0;
+  }
   options.groups = {{.weight_decay = weight_decay_}, {.weight_decay = 0}};  // model::kDecayGroup, model::kNoDecayGroup
   ZS_RETURN_IF_ERROR(CheckMomentum(flags, options.kind));
   ZS_ASSIGN_OR_RETURN(options.schedule, Schedule(flags, options.kind, steps));
+  if (flags.FromCommandLine("adam_lr") && options.kind != optim::Kind::kMuon) {
+    return absl::InvalidArgumentError(absl::StrCat(flags.Given("adam_lr"), " is Muon's, but --optimizer=", kind_,
+                                                   ": take --optimizer=muon, or leave it out"));
+  }
+  if (options.kind == optim::Kind::kMuon && flags.WasSet("adam_lr")) {
+    for (optim::GroupOptions& group : options.groups) group.learning_rate_scale = adam_lr_ / lr_;
+  }
   ZS_RETURN_IF_ERROR(optim::Validate(options));
   return options;
 }

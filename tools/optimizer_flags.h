@@ -39,7 +39,7 @@ class OptimizerFlags {
   bool nesterov_ = false;
 
   std::string schedule_ = "cosine", warmup_type_ = "log";
-  double lr_ = 2e-3, min_lr_ = 0, warmup_min_lr_ = 0, warmup_min_ratio_ = 0, cos_min_ratio_ = 1e-4;
+  double lr_ = 2e-3, adam_lr_ = 0, min_lr_ = 0, warmup_min_lr_ = 0, warmup_min_ratio_ = 0, cos_min_ratio_ = 1e-4;
   int64_t warmup_ = 40, schedule_steps_ = 0;
 
   int64_t first_steps_ = optim::OneCycle{}.first_steps, second_steps_ = 0;

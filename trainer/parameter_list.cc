@@ -19,7 +19,8 @@ std::string ParameterList(const std::vector<model::UnitSpec>& units, const optim
       } else if (!parameter.trainable) {
         absl::StrAppend(&table, "not trained\n");
       } else {
-        absl::StrAppendFormat(&table, "%5d  %-10g %g\n", parameter.group, group.learning_rate_scale, group.weight_decay);
+        absl::StrAppendFormat(&table, "%5d  %-10g %g%s\n", parameter.group, group.learning_rate_scale, group.weight_decay,
+                              group.orthogonal ? "  muon" : "");
       }
     }
   }

@@ -40,7 +40,7 @@ std::string Text(const EngineOptions& o) {
                   " ", p.nesterov);
   absl::StrAppend(&text, ", schedule ", optim::Describe(p.schedule), ", groups");
   for (const optim::GroupOptions& group : p.groups)
-    absl::StrAppend(&text, " ", group.weight_decay, "/", group.learning_rate_scale);
+    absl::StrAppend(&text, " ", group.weight_decay, "/", group.learning_rate_scale, "/", group.orthogonal);
   return text;
 }
 

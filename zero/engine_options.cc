@@ -113,6 +113,20 @@ absl::Status CheckWorldInvariant(const EngineOptions& options) {
   return absl::OkStatus();
 }
 
+// Muon works on whole matrices: where the optimizer's state is sharded, each has to have one owner, in its memory.
+absl::Status CheckMuon(const EngineOptions& options) {
+  if (options.optimizer.kind != optim::Kind::kMuon) return absl::OkStatus();
+  if (ShardsOptimizer(options.stage) && options.partition == Partition::kFlat) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer is muon, stage ", options.stage,
+                                                   " and partition flat: a flat partition cuts matrices in parts, and Muon "
+                                                   "needs them whole; take partition tensor, or stage 0"));
+  }
+  if (options.offload_optimizer.target == OffloadTarget::kNone) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "optimizer is muon, and its state is offloaded: that goes sub-group by sub-group, and Muon needs matrices whole; "
+      "leave offload_optimizer out");
+}
+
 }  // namespace
 
 absl::Status Validate(const EngineOptions& options) {
@@ -138,6 +152,7 @@ absl::Status Validate(const EngineOptions& options) {
         absl::StrCat("gradient_scale is ", options.gradient_scale, "; it is finite and above 0"));
   }
   ZS_RETURN_IF_ERROR(CheckOffload(options));
+  ZS_RETURN_IF_ERROR(CheckMuon(options));
   return optim::Validate(options.optimizer);
 }
 

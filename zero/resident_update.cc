@@ -20,7 +20,13 @@ absl::StatusOr<std::unique_ptr<UpdatePass>> ResidentUpdate::Create(device::Devic
   }
   std::vector<optim::Run> runs;
   for (const Part& part : pass->parts_) {
-    runs.push_back({.first = part.state_first, .count = part.held.count, .group = part.group});
+    const std::vector<int64_t>& shape = layout.parameters()[part.parameter].spec.shape;
+    const bool whole = shape.size() == 2 && shape[0] * shape[1] == part.held.count;
+    runs.push_back({.first = part.state_first,
+                    .count = part.held.count,
+                    .group = part.group,
+                    .rows = whole ? shape[0] : 0,
+                    .columns = whole ? shape[1] : 0});
   }
   const int64_t elements = StateElements(layout, options.stage, rank);
   ZS_ASSIGN_OR_RETURN(pass->optimizer_, optim::Optimizer::Create(device, options.optimizer, elements, std::move(runs)));

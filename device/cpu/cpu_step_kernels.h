@@ -21,6 +21,10 @@ class CpuStepKernels final : public StepKernels {
                      InOut scalars) override;
   void Adam(Stream& stream, const AdamPass& pass, In gradients, In scalars, InOut weights, InOut exp_avg, InOut exp_avg_sq,
             Out write_back) override;
+  void MuonDirection(Stream& stream, const MuonPass& pass, In gradients, In scalars, InOut momentum_buffer,
+                     Out direction) override;
+  void MuonPolynomial(Stream& stream, In a, In a_squared, Out p) override;
+  void MuonApply(Stream& stream, const MuonPass& pass, In direction, In scalars, InOut weights, Out write_back) override;
   void Sgd(Stream& stream, const SgdPass& pass, In gradients, In scalars, InOut weights, InOut momentum_buffer,
            Out write_back) override;
 

@@ -1,0 +1,75 @@
+// Muon has the same bits in every stage in which its matrices are whole, on any number of ranks' owners.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "zeroshard/zero/testing/ranks.h"
+#include "zeroshard/zero/testing/training.h"
+
+namespace zeroshard::zero {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<model::UnitSpec> Units() {
+  return {{.name = "first", .parameters = {{.name = "embedding", .shape = {9, 5}, .group = 1}}},
+          {.name = "block",
+           .parameters = {{.name = "wide", .shape = {6, 20}},
+                          {.name = "bias", .shape = {7}, .group = 1},
+                          {.name = "tall", .shape = {20, 6}},
+                          {.name = "empty", .shape = {0, 4}},
+                          {.name = "square", .shape = {12, 12}}}}};
+}
+
+EngineOptions Options(int stage, Partition partition) {
+  EngineOptions options;
+  options.stage = stage;
+  options.partition = partition;
+  options.reduce_bucket_size = 200;
+  options.clip = 0.5;
+  options.optimizer = {.kind = optim::Kind::kMuon,
+                       .momentum = 0.9,
+                       .nesterov = true,
+                       .schedule = {.learning_rate = 0.02},
+                       .groups = {{.weight_decay = 0.1, .orthogonal = true}, {.weight_decay = 0}}};
+  return options;
+}
+
+testing::TrainingRun RunOf(const EngineOptions& options, int world_size) {
+  testing::TrainingRun kept;
+  testing::RunOnRanks({.world_size = world_size}, [&](comm::Communicator& communicator) {
+    absl::StatusOr<testing::TrainingRun> run = testing::Train(communicator, Units(), options, {.steps = 3});
+    EXPECT_TRUE(run.ok()) << run.status();
+    if (!run.ok()) return communicator.Abort(run.status());
+    if (communicator.rank() == 0) kept = *std::move(run);
+  });
+  return kept;
+}
+
+TEST(EngineMuon, EveryStageWithWholeMatricesHasStageZerosBits) {
+  for (int world_size : {1, 2, 3}) {
+    const testing::TrainingRun expected = RunOf(Options(0, Partition::kFlat), world_size);
+    ASSERT_FALSE(expected.weights.empty());
+    for (int stage : {0, 1, 2, 3}) {
+      const testing::TrainingRun run = RunOf(Options(stage, Partition::kTensor), world_size);
+      EXPECT_EQ(run.losses, expected.losses) << "stage " << stage << ", world " << world_size;
+      EXPECT_EQ(run.weights, expected.weights) << "stage " << stage << ", world " << world_size;
+      EXPECT_EQ(run.moments[0], expected.moments[0]) << "stage " << stage << ", world " << world_size;
+    }
+  }
+}
+
+TEST(EngineMuon, WhereMatricesAreCutItIsRefusedWithTheReason) {
+  for (int stage : {1, 2, 3}) {
+    EXPECT_THAT(std::string(Validate(Options(stage, Partition::kFlat)).message()),
+                HasSubstr("a flat partition cuts matrices in parts, and Muon needs them whole; take partition tensor"));
+  }
+  EngineOptions offloaded = Options(2, Partition::kTensor);
+  offloaded.offload_optimizer.target = OffloadTarget::kHost;
+  EXPECT_FALSE(Validate(offloaded).ok());
+}
+
+}  // namespace
+}  // namespace zeroshard::zero
