@@ -26,14 +26,6 @@ using Addresses = std::span<const NetworkAddress>;
 // Any address outside this network, of the range that documentation keeps for itself: asks for the default route.
 constexpr const char* kFarAway[] = {"192.0.2.1", "2001:db8::1"};
 
-std::string TextOf(const sockaddr& address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  const void* bytes = address.sa_family == AF_INET
-                          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
-                          : &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-  return inet_ntop(address.sa_family, bytes, text, sizeof(text)) == nullptr ? "" : text;
-}
-
 std::string Candidates(Addresses here) {
   if (here.empty()) return "this host has no address on any interface that is up";
   return absl::StrCat("there are ", absl::StrJoin(here, ", ", [](std::string* out, const NetworkAddress& a) {
@@ -165,6 +157,14 @@ std::string AddressTowards(const std::string& host) {
   }
   freeaddrinfo(found);
   return text;
+}
+
+std::string TextOf(const sockaddr& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const void* bytes = address.sa_family == AF_INET
+                          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
+                          : &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return inet_ntop(address.sa_family, bytes, text, sizeof(text)) == nullptr ? "" : text;
 }
 
 absl::StatusOr<std::vector<NetworkAddress>> ListAddresses() {

@@ -48,6 +48,9 @@ std::string AddressTowards(const std::string& host);
 // The socket address of `text`, port `port`; its length, or 0 where `text` is no numeric address.
 socklen_t MakeSocketAddress(const std::string& text, int port, sockaddr_storage& address);
 
+// The address alone, as text: "10.0.0.3", "fd00::3"; of an IPv4 or IPv6 one.
+std::string TextOf(const sockaddr& address);
+
 // The port of a socket address; 0 where it has none.
 int PortOf(const sockaddr_storage& address);
 

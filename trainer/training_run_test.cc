@@ -1,7 +1,6 @@
 #include "zeroshard/trainer/training_run.h"
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -14,41 +13,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/trainer/diagnosis.h"
-#include "zeroshard/trainer/initialize.h"
 #include "zeroshard/trainer/sampler.h"
+#include "zeroshard/trainer/testing/small_run.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/testing/ranks.h"
 
 namespace zeroshard::trainer {
 namespace {
 
+using testing::SmallRun;
+using testing::StartSmallRun;
 using zero::testing::RunOnRanks;
-
-RunOptions Small(int stage, int64_t rows) {
-  static const std::string path = [] {
-    std::string name = ::testing::TempDir() + "/run.txt";
-    std::ofstream text(name);
-    for (int i = 0; i < 2000; ++i) text << i * i << ' ';
-    return name;
-  }();
-  RunOptions options;
-  options.model = {.layers = 2, .heads = 2, .width = 32, .context = 16, .vocab = 256};
-  options.engine.stage = stage;
-  options.engine.clip = 1;
-  options.engine.optimizer.groups = {{.weight_decay = 0.1}, {.weight_decay = 0}};
-  options.rows = rows;
-  options.data = *PrepareData({.path = path, .tokenizer = "bytes"}, 16);
-  return options;
-}
-
-// A run with weights of seed 1; fails the test where there is none.
-std::unique_ptr<TrainingRun> Start(comm::Communicator& communicator, const RunOptions& options) {
-  auto run = TrainingRun::Create(communicator, options, [&](zero::Engine& engine, const auto& units) {
-    return InitializeWeights(engine, units, options.model.layers, /*seed=*/1, communicator.rank());
-  });
-  EXPECT_TRUE(run.ok()) << run.status();
-  return run.ok() ? *std::move(run) : nullptr;
-}
 
 StepReport StepOf(TrainingRun& run, bool stop = false) {
   absl::StatusOr<StepReport> report = run.Step(stop);
@@ -60,7 +35,7 @@ StepReport StepOf(TrainingRun& run, bool stop = false) {
 double Loss(int world_size, const RunOptions& options) {
   double loss = 0;
   RunOnRanks({.world_size = world_size}, [&](comm::Communicator& communicator) {
-    const auto run = Start(communicator, options);
+    const auto run = StartSmallRun(communicator, options);
     for (int i = 0; i < 2; ++i) StepOf(*run);
     const double last = StepOf(*run).loss;
     if (communicator.rank() == 0) loss = last;
@@ -71,15 +46,15 @@ double Loss(int world_size, const RunOptions& options) {
 TEST(TrainingRun, RanksWithUnequalRowsOrNoneMakeOneBatch) {
   for (int stage = 0; stage < 4; ++stage) {
     for (int64_t rows : {1, 2, 5}) {
-      const double alone = Loss(1, Small(stage, rows));
-      EXPECT_NEAR(Loss(3, Small(stage, rows)) / alone, 1, 1e-6) << "stage " << stage << ", rows " << rows;
+      const double alone = Loss(1, SmallRun(stage, rows));
+      EXPECT_NEAR(Loss(3, SmallRun(stage, rows)) / alone, 1, 1e-6) << "stage " << stage << ", rows " << rows;
     }
   }
 }
 
 TEST(TrainingRun, RanksPartsOfTheLossMakeTheLoss) {
   RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
-    const auto run = Start(communicator, Small(2, 5));
+    const auto run = StartSmallRun(communicator, SmallRun(2, 5));
     const double loss = StepOf(*run).loss;
     const auto parts = run->LossByRank();
     ASSERT_TRUE(parts.ok());
@@ -90,7 +65,7 @@ TEST(TrainingRun, RanksPartsOfTheLossMakeTheLoss) {
 
 TEST(TrainingRun, OneRanksWishToStopIsEveryRanks) {
   RunOnRanks({.world_size = 3}, [&](comm::Communicator& communicator) {
-    const auto run = Start(communicator, Small(2, 3));
+    const auto run = StartSmallRun(communicator, SmallRun(2, 3));
     EXPECT_FALSE(StepOf(*run).stop);
     EXPECT_TRUE(StepOf(*run, /*stop=*/communicator.rank() == 1).stop);
     EXPECT_FALSE(StepOf(*run).stop);
@@ -102,13 +77,13 @@ TEST(TrainingRun, ActivationCheckpointsChangeNoBitAndSendWhatIsPredicted) {
   std::set<std::string> bits;
   for (const auto& [stage, every, on_host, prefetch] : std::vector<std::tuple<int, int, bool, int>>{
            {3, 0, false, 1}, {2, 2, true, 1}, {3, 1, false, 1}, {3, 2, false, 0}, {3, 2, true, 1}, {3, 3, false, 2}}) {
-    RunOptions options = Small(stage, 2);
+    RunOptions options = SmallRun(stage, 2);
     options.model.layers = 5;
     options.model.checkpoint_every = every;
     options.model.checkpoints_on_host = on_host;
     options.engine.prefetch = prefetch;
     RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
-      const auto run = Start(communicator, options);
+      const auto run = StartSmallRun(communicator, options);
       for (int step = 0; step < 2; ++step) {
         const int64_t before = communicator.wire().sent_bytes(comm::Traffic::kData);
         StepOf(*run);
@@ -128,7 +103,7 @@ TEST(TrainingRun, ActivationCheckpointsChangeNoBitAndSendWhatIsPredicted) {
 
 TEST(TrainingRun, TwoByteRunsHaveOneSetOfBitsAndFollowFp32) {
   for (const int accumulation : {1, 2}) {
-    RunOptions options = Small(0, 2);
+    RunOptions options = SmallRun(0, 2);
     options.engine.accumulation = accumulation;
     const double want = Loss(2, options);
     for (const device::DType dtype : {device::DType::kBfloat16, device::DType::kFloat16}) {
@@ -147,17 +122,18 @@ TEST(TrainingRun, TwoByteRunsHaveOneSetOfBitsAndFollowFp32) {
 }
 
 TEST(TrainingRun, Fp16sLossScaleIsInTheGradientsAndOutOfTheNorm) {
-  RunOptions options = Small(0, 2);
+  RunOptions options = SmallRun(0, 2);
   double want = 0;
-  RunOnRanks({.world_size = 1},
-             [&](comm::Communicator& communicator) { want = StepOf(*Start(communicator, options)).result.gradient_norm; });
+  RunOnRanks({.world_size = 1}, [&](comm::Communicator& communicator) {
+    want = StepOf(*StartSmallRun(communicator, options)).result.gradient_norm;
+  });
   options.engine.dtype = device::DType::kFloat16;
   for (int stage = 0; stage < 4; ++stage) {
     options.engine.stage = stage;
     for (const double scale : {0.5, 1024.0}) {
       options.engine.optimizer.loss_scale = {.kind = device::LossScaleKind::kStatic, .value = scale};
       RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
-        const zero::StepResult result = StepOf(*Start(communicator, options)).result;
+        const zero::StepResult result = StepOf(*StartSmallRun(communicator, options)).result;
         EXPECT_FALSE(result.skipped);
         EXPECT_NEAR(result.gradient_norm / want, 1, 0.02) << "stage " << stage << ", scale " << scale;
       });
@@ -167,9 +143,9 @@ TEST(TrainingRun, Fp16sLossScaleIsInTheGradientsAndOutOfTheNorm) {
 
 TEST(TrainingRun, ReportsNormBeforeClippingAndFactor) {
   RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
-    RunOptions options = Small(2, 2);
+    RunOptions options = SmallRun(2, 2);
     options.engine.clip = 0.01;
-    const auto run = Start(communicator, options);
+    const auto run = StartSmallRun(communicator, options);
     const zero::StepResult result = StepOf(*run).result;
     EXPECT_GT(result.gradient_norm, 0.01);
     EXPECT_NEAR(result.gradient_norm * result.clip_factor, 0.01, 1e-6);
@@ -182,9 +158,9 @@ TEST(Sampler, PicksTheSameTokensInEveryStage) {
   for (int stage = 0; stage < 4; ++stage) {
     for (bool keep : {false, true}) {
       RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
-        RunOptions options = Small(stage, 2);
+        RunOptions options = SmallRun(stage, 2);
         options.engine.keep_parameters = keep;
-        const auto run = Start(communicator, options);
+        const auto run = StartSmallRun(communicator, options);
         StepOf(*run);
         run->ReleaseActivations();
         // More than one context: the window moves on.
@@ -202,7 +178,7 @@ TEST(Sampler, PicksTheSameTokensInEveryStage) {
 
 TEST(Diagnosis, NamesTheFirstBadTensor) {
   RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
-    const auto run = Start(communicator, Small(3, 2));
+    const auto run = StartSmallRun(communicator, SmallRun(3, 2));
     const std::string name = "transformer.h.1.mlp.c_fc.bias";
     std::vector<float> bias(128, 0.0f);
     bias[5] = std::numeric_limits<float>::quiet_NaN();

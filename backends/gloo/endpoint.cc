@@ -1,6 +1,5 @@
 #include "zeroshard/backends/gloo/endpoint.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "glog/logging.h"
 #include "zeroshard/backends/gloo/greeting.h"
 #include "zeroshard/comm/network_address.h"
 
@@ -24,12 +22,6 @@ std::string HostIdentity() {
   char space[64] = {};
   const ssize_t length = readlink("/proc/self/ns/net", space, sizeof(space) - 1);
   return absl::StrCat(boot, " ", length > 0 ? space : "?");
-}
-
-std::string RandomToken() {
-  unsigned char bytes[kTokenBytes / 2] = {};
-  if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) LOG(WARNING) << "no random bytes";
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
 }
 
 std::string FormatEndpoint(const Endpoint& endpoint) {

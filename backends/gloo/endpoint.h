@@ -22,9 +22,6 @@ std::string FormatEndpoint(const Endpoint& endpoint);
 // Errors: kUnavailable what `rank` published is none; the text is shown.
 absl::StatusOr<Endpoint> ParseEndpoint(int rank, const std::string& text);
 
-// kTokenBytes that nobody guesses.
-std::string RandomToken();
-
 // The same for processes that reach each other over loopback: one boot of one machine, one network namespace.
 std::string HostIdentity();
 

@@ -97,8 +97,7 @@ absl::Status GlooTransport::EndLingering(Lane& lane, uint64_t before, Deadline d
 }
 
 absl::Status GlooTransport::Late(int peer, const std::string& what) {
-  int culprit = peer;
-  const std::string why = lines_->WhyLate(peer, &culprit);
+  const std::string why = lines_->WhyLate(peer);
   return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", peer, what));
 }
 

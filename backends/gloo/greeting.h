@@ -11,6 +11,8 @@
 #include <optional>
 #include <string_view>
 
+#include "zeroshard/comm/rendezvous/job_token.h"
+
 namespace zeroshard::backends {
 
 enum class ConnectionKind : uint32_t { kData = 0, kLine = 1 };
@@ -50,7 +52,7 @@ inline Greeting MakeGreeting(const Greeter& greeter, std::string_view token) {
 // Who greets, or nothing where the bytes are no greeting that shows `token` to a group of `world_size`.
 inline std::optional<Greeter> CheckGreeting(const Greeting& greeting, int world_size, std::string_view token) {
   if (std::memcmp(greeting.magic, kGreetingMagic, sizeof(kGreetingMagic)) != 0) return std::nullopt;
-  if (std::memcmp(greeting.token, token.data(), kTokenBytes) != 0) return std::nullopt;
+  if (!comm::SameToken(token, std::string_view(greeting.token, kTokenBytes))) return std::nullopt;
   if (greeting.world_size != static_cast<uint32_t>(world_size) || greeting.rank >= greeting.world_size) return std::nullopt;
   if (greeting.kind > static_cast<uint32_t>(ConnectionKind::kLine) || greeting.reserved != 0) return std::nullopt;
   return Greeter{static_cast<int>(greeting.rank), world_size, static_cast<ConnectionKind>(greeting.kind)};

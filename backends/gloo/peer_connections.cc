@@ -19,6 +19,7 @@
 #include "zeroshard/backends/gloo/endpoint.h"
 #include "zeroshard/backends/gloo/greeting.h"
 #include "zeroshard/comm/network_address.h"
+#include "zeroshard/comm/rendezvous/job_token.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -85,7 +86,7 @@ class Connector {
   std::vector<PeerSockets> peers_;
   comm::NetworkAddress address_;
   Socket listener_;
-  std::string token_ = RandomToken();
+  std::string token_;
 };
 
 // Whether all ranks are on this host; waits until all have come.
@@ -112,6 +113,7 @@ absl::StatusOr<bool> Connector::MeetHosts() {
 }
 
 absl::Status Connector::Listen(bool single_host) {
+  ZS_ASSIGN_OR_RETURN(token_, comm::MakeJobToken());
   ZS_ASSIGN_OR_RETURN(const std::vector<comm::NetworkAddress> here, comm::ListAddresses());
   ZS_ASSIGN_OR_RETURN(address_,
                       comm::ChooseAddress(here, options_.interface,
@@ -125,10 +127,8 @@ absl::Status Connector::Listen(bool single_host) {
     return absl::UnavailableError(absl::StrCat("rank ", options_.rank, " cannot listen on ", address_.interface, " ",
                                                address_.text, ": ", strerror(errno)));
   }
-  const int port = ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(address).sin_port
-                                                      : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
-  return options_.store->Set(AddressKey(options_.rank),
-                             FormatEndpoint({.address = address_.text, .port = port, .token = token_}));
+  const Endpoint endpoint = {.address = address_.text, .port = comm::PortOf(address), .token = token_};
+  return options_.store->Set(AddressKey(options_.rank), FormatEndpoint(endpoint));
 }
 
 absl::Status Connector::ConnectTo(int peer, ConnectionKind kind) {

@@ -85,16 +85,16 @@ void PeerLines::Answer(Peer& peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (peer.answered++ >= kMostQuestions) return;
   const bool begun = doing_.magic != 0;
-  const Message message = MakeMessage(Word::kAnswer, waits_for_.load(std::memory_order_relaxed),
-                                      begun ? absl::StrCat("was last in ", comm::Describe(doing_)) : "has begun no operation");
+  const Message message =
+      MakeMessage(Word::kAnswer, waits_for_.load(std::memory_order_relaxed),
+                  begun ? absl::StrCat("was last in ", comm::Describe(doing_)) : "has begun no operation");
   send(peer.line.get(), &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-std::string PeerLines::WhyLate(int peer, int* culprit) {
+std::string PeerLines::WhyLate(int peer) {
   std::string chain;
   std::vector<bool> seen(peers_.size(), false);
   for (int suspect = peer;;) {
-    *culprit = suspect;
     seen[static_cast<size_t>(suspect)] = true;
     if (!Ask(suspect)) {
       const absl::Status why = WhyFailed(suspect, absl::ZeroDuration());
@@ -191,7 +191,8 @@ bool PeerLines::IsMessage(const Message& message) {
 
 absl::Status PeerLines::Meaning(int peer, const Message& message, State& state) const {
   state = State::kFailed;
-  if (!IsMessage(message)) return absl::UnavailableError(absl::StrCat("rank ", peer, " sent bytes that are no message of its line"));
+  if (!IsMessage(message))
+    return absl::UnavailableError(absl::StrCat("rank ", peer, " sent bytes that are no message of its line"));
   if (message.word == static_cast<uint32_t>(Word::kLeave)) {
     state = State::kLeft;
     return absl::OkStatus();

@@ -46,8 +46,8 @@ class PeerLines {
   void WaitsFor(int peer) { waits_for_.store(peer, std::memory_order_relaxed); }
 
   // Why `peer` is late, as far as it and those for whom it waits in turn can say: "rank 1 does not answer; rank 2 waits for it".
-  // Holds the caller for some tenths of a second. `culprit`: the rank at the end of the chain.
-  std::string WhyLate(int peer, int* culprit);
+  // Holds the caller for some tenths of a second.
+  std::string WhyLate(int peer);
 
   State state(int peer) const;
   // Why `peer` failed; OK where it has not. Waits up to `patience` while it is kHere: its last word may be on its way.

@@ -309,7 +309,7 @@ UcxTransport::~UcxTransport() {
   }
   Quiesce();
   lines_.reset();
-  if (worker_ != nullptr) worker_->KeepAlive(std::move(records_));
+  if (worker_ != nullptr) worker_->KeepAlive(std::make_shared<decltype(records_)>(std::move(records_)));
 }
 
 }  // namespace zeroshard::backends

@@ -199,11 +199,10 @@ absl::Status UcxTransport::WhyStopped(const Record& record) {
 }
 
 absl::Status UcxTransport::Late(const Record& record) {
-  int culprit = record.peer;
-  const std::string why = lines_->WhyLate(record.peer, &culprit);
-  return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", record.peer, record.sends ? " has not taken " : " has not sent ",
-                                                  record.bytes, record.sends ? " bytes from rank " : " bytes for rank ",
-                                                  options_.rank, " in time"));
+  const std::string why = lines_->WhyLate(record.peer);
+  return absl::DeadlineExceededError(
+      absl::StrCat(why, "; rank ", record.peer, record.sends ? " has not taken " : " has not sent ", record.bytes,
+                   record.sends ? " bytes from rank " : " bytes for rank ", options_.rank, " in time"));
 }
 
 // The peer left, or the way to it is broken: its own words say more, where there are any.

@@ -68,10 +68,7 @@ class UcxWorker {
   void Close();
 
   // Messages that may not have ended: UCX 1.13 ends some only with the worker, which writes to them. They live as long as it.
-  template <class T>
-  void KeepAlive(std::vector<std::unique_ptr<T>> messages) {
-    kept_.push_back(std::make_shared<std::vector<std::unique_ptr<T>>>(std::move(messages)));
-  }
+  void KeepAlive(std::shared_ptr<void> messages) { kept_ = std::move(messages); }
 
   // Memory that peers may map: [bytes], of zeros.
   absl::StatusOr<ucp_mem_h> Map(size_t bytes, void** data);
@@ -96,7 +93,7 @@ class UcxWorker {
   static void OnReceived(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* message);
   static void OnFailed(void* end, ucp_ep_h endpoint, ucs_status_t status);
 
-  std::vector<std::shared_ptr<void>> kept_;  // until the worker is destroyed
+  std::shared_ptr<void> kept_;  // until the worker is destroyed
   const std::unique_ptr<UcxContext> context_;
   std::mutex mutex_;  // over all that UCX does
   ucp_worker_h worker_ = nullptr;

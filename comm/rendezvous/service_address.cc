@@ -1,6 +1,5 @@
 #include "zeroshard/comm/rendezvous/service_address.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -16,14 +15,6 @@
 
 namespace zeroshard::comm {
 namespace {
-
-std::string TextOf(const sockaddr& address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  const void* bytes = address.sa_family == AF_INET
-                          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
-                          : &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-  return inet_ntop(address.sa_family, bytes, text, sizeof(text)) == nullptr ? "" : text;
-}
 
 bool IsLoopback(const std::string& text) { return text.starts_with("127.") || text == "::1"; }
 

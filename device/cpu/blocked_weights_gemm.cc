@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cpu/gemm_checks.h"
+#include "zeroshard/device/cpu/launch_product.h"
 #include "zeroshard/device/cpu/onednn.h"
 #include "zeroshard/device/cpu/pack_weights.h"
 #include "zeroshard/device/cpu/parallel.h"
-#include "zeroshard/device/host_launch.h"
 
 namespace zeroshard::device {
 namespace {
@@ -117,11 +117,7 @@ void BlockedWeightsGemm::Run(Stream& stream, In a, In b, InOut c, In bias) {
   CheckOperands(spec_, a.array, b.array, c.array, bias.array);
   const auto run = [this](std::span<const byte> from_a, std::span<const byte> from_b, std::span<byte> to,
                           std::span<const byte> from_bias) { Execute(from_a, from_b, to, from_bias); };
-  if (spec_.accumulate) {
-    HostLaunch(stream, "product", run, Read<byte>(a), Read<byte>(b), Update<byte>(c), Read<byte>(bias));
-  } else {
-    HostLaunch(stream, "product", run, Read<byte>(a), Read<byte>(b), Write<byte>(c.array), Read<byte>(bias));
-  }
+  LaunchProduct(stream, "product", spec_, run, a, b, c, bias);
 }
 
 void BlockedWeightsGemm::Block(const byte* weights) {

@@ -36,23 +36,6 @@ void VisitDType(DType dtype, Visitor&& visitor) {
   }
 }
 
-// Calls visitor(TypeTag<T>()) if dtype is a float; does nothing otherwise.
-template <class Visitor>
-void VisitFloat(DType dtype, Visitor&& visitor) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return visitor(TypeTag<float>());
-    case DType::kFloat64:
-      return visitor(TypeTag<double>());
-    case DType::kBfloat16:
-      return visitor(TypeTag<Bfloat16>());
-    case DType::kFloat16:
-      return visitor(TypeTag<Float16>());
-    default:
-      return;
-  }
-}
-
 // Calls visitor(TypeTag<T>()) if dtype is fp32, bf16 or fp16, what activations are made of; does nothing otherwise.
 template <class Visitor>
 void VisitActivation(DType dtype, Visitor&& visitor) {
@@ -66,6 +49,13 @@ void VisitActivation(DType dtype, Visitor&& visitor) {
     default:
       return;
   }
+}
+
+// Calls visitor(TypeTag<T>()) if dtype is a float; does nothing otherwise.
+template <class Visitor>
+void VisitFloat(DType dtype, Visitor&& visitor) {
+  if (dtype == DType::kFloat64) return visitor(TypeTag<double>());
+  VisitActivation(dtype, visitor);
 }
 
 }  // namespace zeroshard::device

@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "zeroshard/device/cpu/gemm_checks.h"
+#include "zeroshard/device/cpu/launch_product.h"
 #include "zeroshard/device/cpu/onednn.h"
 #include "zeroshard/device/cpu/parallel.h"
-#include "zeroshard/device/host_launch.h"
 
 namespace zeroshard::device {
 namespace {
@@ -80,11 +80,7 @@ void MatmulGemm::Run(Stream& stream, In a, In b, InOut c, In bias) {
   if (empty()) return;
   const auto run = [this](std::span<const byte> from_a, std::span<const byte> from_b, std::span<byte> to,
                           std::span<const byte> from_bias) { Execute(from_a, from_b, to, from_bias); };
-  if (spec_.accumulate) {
-    HostLaunch(stream, "product", run, Read<byte>(a), Read<byte>(b), Update<byte>(c), Read<byte>(bias));
-  } else {
-    HostLaunch(stream, "product", run, Read<byte>(a), Read<byte>(b), Write<byte>(c.array), Read<byte>(bias));
-  }
+  LaunchProduct(stream, "product", spec_, run, a, b, c, bias);
 }
 
 void MatmulGemm::Execute(std::span<const byte> a, std::span<const byte> b, std::span<byte> c, std::span<const byte> bias) {

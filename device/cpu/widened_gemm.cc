@@ -8,8 +8,8 @@
 #include "zeroshard/device/cpu/convert_rows.h"
 #include "zeroshard/device/cpu/cpu_stream.h"
 #include "zeroshard/device/cpu/gemm_checks.h"
+#include "zeroshard/device/cpu/launch_product.h"
 #include "zeroshard/device/cpu/matmul_gemm.h"
-#include "zeroshard/device/host_launch.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::device {
@@ -79,11 +79,7 @@ void WidenedGemm::Run(Stream& stream, In a, In b, InOut c, In bias) {
                           std::span<const byte> from_bias) {
     Execute(from_a.data(), from_b.data(), to.data(), from_bias.data());
   };
-  if (spec_.accumulate) {
-    HostLaunch(stream, "widened product", run, Read<byte>(a), Read<byte>(b), Update<byte>(c), Read<byte>(bias));
-  } else {
-    HostLaunch(stream, "widened product", run, Read<byte>(a), Read<byte>(b), Write<byte>(c.array), Read<byte>(bias));
-  }
+  LaunchProduct(stream, "widened product", spec_, run, a, b, c, bias);
 }
 
 void WidenedGemm::Execute(const byte* a, const byte* b, byte* c, const byte* bias) {
