@@ -77,12 +77,13 @@ struct Closure {
 }  // namespace internal
 
 // Queues kernel(span or value for each of args...). Returns at once; on device/cpu after it ran, without allocating.
-template <class Kernel, class... Args>
-void HostLaunch(Stream& stream, const char* name, Kernel kernel, Args... args) {
+// Queue: a Stream, or what else has its Enqueue.
+template <class Queue, class Kernel, class... Args>
+void HostLaunch(Queue& queue, const char* name, Kernel kernel, Args... args) {
   using Closure = internal::Closure<Kernel, Args...>;
   constexpr size_t kDeclared = (size_t{0} + ... + (internal::kIsDeclared<Args> ? 1 : 0));
   std::array<Access, kDeclared == 0 ? 1 : kDeclared> accesses;
-  Access* next = accesses.data();
+  [[maybe_unused]] Access* next = accesses.data();
   (internal::Declare(next, args), ...);
   Closure closure{std::move(kernel), std::tuple<Args...>(std::move(args)...)};
   Operation operation;
@@ -95,7 +96,7 @@ void HostLaunch(Stream& stream, const char* name, Kernel kernel, Args... args) {
   };
   operation.clone = [](const void* self) -> void* { return new Closure(*static_cast<const Closure*>(self)); };
   operation.destroy = [](void* self) { delete static_cast<Closure*>(self); };
-  stream.Enqueue(operation);
+  queue.Enqueue(operation);
 }
 
 }  // namespace zeroshard::device

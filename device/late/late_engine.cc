@@ -1,5 +1,6 @@
 #include "zeroshard/device/late/late_engine.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -83,26 +84,37 @@ void LateEngine::EndThread(std::thread::id id) {
   threads_.erase(entry);
 }
 
-void LateEngine::Enqueue(int stream, const Operation& operation) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  Queue& queue = queues_[static_cast<size_t>(stream)];
+LateEngine::Queued& LateEngine::Add(Queue& queue, int stream, const char* name, std::span<const Access> accesses) {
   queue.clock.Merge(ThreadClock());
   const uint64_t sequence = ++queue.issued;
   // First the reads: an operation may read and write the same memory.
   for (const bool write : {false, true}) {
-    for (const Access& access : operation.accesses) {
-      if ((access.mode != AccessMode::kRead) == write) memory_.Log(operation.name, access, stream, sequence, queue.clock);
+    for (const Access& access : accesses) {
+      if ((access.mode != AccessMode::kRead) == write) memory_.Log(name, access, stream, sequence, queue.clock);
     }
   }
   queue.clock.Advance(stream, sequence);
-  Queued item;
+  Queued& item = queue.queued.emplace_back();
   item.sequence = sequence;
-  item.name = operation.name;
+  item.name = name;
+  item.accesses.assign(accesses.begin(), accesses.end());
+  return item;
+}
+
+void LateEngine::Enqueue(int stream, const Operation& operation) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Queue& queue = queues_[static_cast<size_t>(stream)];
+  Queued& item = Add(queue, stream, operation.name, operation.accesses);
   item.closure = operation.clone(operation.closure);
   item.run = operation.run;
   item.destroy = operation.destroy;
-  item.accesses.assign(operation.accesses.begin(), operation.accesses.end());
-  queue.queued.push_back(std::move(item));
+  RunAsOptionsSay(queue);
+}
+
+void LateEngine::EnqueuePolled(int stream, const char* name, std::span<const Access> accesses, Poll poll) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Queue& queue = queues_[static_cast<size_t>(stream)];
+  Add(queue, stream, name, accesses).poll = std::move(poll);
   RunAsOptionsSay(queue);
 }
 
@@ -111,9 +123,10 @@ void LateEngine::RunAsOptionsSay(Queue& queue) {
     case LateOrder::kLazy:
       return;
     case LateOrder::kAtOnce:
-      return Demand(queue, queue.issued);
+      TryDemand(queue, queue.issued);
+      return;
     case LateOrder::kOneFirst:
-      if (queue.kind == options_.first) Demand(queue, queue.issued);
+      if (queue.kind == options_.first) TryDemand(queue, queue.issued);
       return;
     case LateOrder::kRandom:
       while (random_() % 3 == 0 && RunAny()) {
@@ -122,50 +135,76 @@ void LateEngine::RunAsOptionsSay(Queue& queue) {
   }
 }
 
-void LateEngine::RunFront(Queue& queue) {
+bool LateEngine::IsReady(const Queue& queue) const {
+  if (queue.queued.empty()) return false;
+  const Queued& item = queue.queued.front();
+  return item.on < 0 || queues_[static_cast<size_t>(item.on)].done >= item.on_sequence;
+}
+
+bool LateEngine::RunFront(Queue& queue) {
   Queued& item = queue.queued.front();
+  if (item.poll && !item.poll(memory_)) return false;
   if (item.run != nullptr) {
     item.run(item.closure, memory_);
     item.destroy(item.closure);
   }
   queue.done = item.sequence;
   queue.queued.pop_front();
+  return true;
 }
 
 // Only what `queue` needs to come to `sequence`: everything else stays late. A wait is for what was issued before it, so
 // this ends.
-void LateEngine::Demand(Queue& queue, uint64_t sequence) {
+bool LateEngine::TryDemand(Queue& queue, uint64_t sequence) {
   while (queue.done < sequence) {
-    const Queued& item = queue.queued.front();
-    if (item.on >= 0) Demand(queues_[static_cast<size_t>(item.on)], item.on_sequence);
-    RunFront(queue);
+    if (IsReady(queue)) {
+      if (!RunFront(queue)) return false;
+      continue;
+    }
+    const Queued& wait = queue.queued.front();
+    if (!TryDemand(queues_[static_cast<size_t>(wait.on)], wait.on_sequence)) return false;
+  }
+  return true;
+}
+
+// While an operation says "not yet" the lock is given up, and now and then something else runs, which a peer may be waiting for.
+void LateEngine::Demand(std::unique_lock<std::mutex>& lock, Queue& queue, uint64_t sequence) {
+  constexpr int kPollsBeforeOthers = 16;
+  constexpr std::chrono::microseconds kBetweenPolls(50);
+  for (int polls = 1; !TryDemand(queue, sequence); ++polls) {
+    if (polls % kPollsBeforeOthers == 0 && RunAny()) continue;
+    lock.unlock();
+    std::this_thread::sleep_for(kBetweenPolls);
+    lock.lock();
   }
 }
 
 bool LateEngine::RunAny() {
   std::vector<Queue*> ready;
   for (Queue& queue : queues_) {
-    if (queue.queued.empty()) continue;
-    const Queued& item = queue.queued.front();
-    if (item.on < 0 || queues_[static_cast<size_t>(item.on)].done >= item.on_sequence) ready.push_back(&queue);
+    if (IsReady(queue)) ready.push_back(&queue);
   }
-  if (ready.empty()) return false;
-  RunFront(*ready[random_() % ready.size()]);
-  return true;
+  while (!ready.empty()) {
+    const size_t chosen = random_() % ready.size();
+    if (RunFront(*ready[chosen])) return true;
+    ready.erase(ready.begin() + static_cast<ptrdiff_t>(chosen));
+  }
+  return false;
 }
 
 void LateEngine::Synchronize(int stream) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   Queue& queue = queues_[static_cast<size_t>(stream)];
-  Demand(queue, queue.issued);
-  ThreadClock().Merge(queue.clock);
-  everything_.Merge(queue.clock);
+  const Clock clock = queue.clock;
+  Demand(lock, queue, queue.issued);
+  ThreadClock().Merge(clock);
+  everything_.Merge(clock);
 }
 
 void LateEngine::Drain(int stream) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   Queue& queue = queues_[static_cast<size_t>(stream)];
-  Demand(queue, queue.issued);
+  Demand(lock, queue, queue.issued);
 }
 
 void LateEngine::Record(int stream, LateRecord& record) {
@@ -212,6 +251,16 @@ void LateEngine::Expect(LateRecord& record) {
   handed_over_.Merge(ThreadClock());
 }
 
+void LateEngine::HandOver() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  handed_over_.Merge(ThreadClock());
+}
+
+bool LateEngine::Progress() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return RunAny();
+}
+
 bool LateEngine::IsDone(const LateRecord& record) const {
   return record.stream < 0 || queues_[static_cast<size_t>(record.stream)].done >= record.sequence;
 }
@@ -231,9 +280,10 @@ void LateEngine::Synchronize(const LateRecord& record) {
   std::unique_lock<std::mutex> lock(mutex_);
   AwaitRecord(lock, record);
   if (record.stream < 0) return;
-  Demand(queues_[static_cast<size_t>(record.stream)], record.sequence);
-  ThreadClock().Merge(record.clock);
-  everything_.Merge(record.clock);
+  const Clock clock = record.clock;
+  Demand(lock, queues_[static_cast<size_t>(record.stream)], record.sequence);
+  ThreadClock().Merge(clock);
+  everything_.Merge(clock);
 }
 
 std::vector<WaitPoint> LateEngine::waits() {

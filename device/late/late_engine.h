@@ -6,7 +6,8 @@
 // new to the device (its creation), from one that ended (its join), and, where it hands work over, to whoever takes it:
 // Event::Expect marks that, since every issued collective calls it.
 //
-// Thread-safe. Operations run under the lock, on whichever thread needs them.
+// Thread-safe. Operations run under the lock, on whichever thread needs them. One that has to wait for others outside (a
+// collective's peers) is polled: it says "not yet" and is asked again, and meanwhile other threads go on.
 //
 // Example:
 //   const int stream = engine->AddStream(StreamKind::kCompute);
@@ -17,11 +18,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -53,6 +56,9 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
 
   int AddStream(StreamKind kind);
   void Enqueue(int stream, const Operation& operation);
+  // An operation that is done once `poll` gives true; until then it is asked now and then. `name` outlives it.
+  using Poll = std::function<bool(const AddressMap&)>;
+  void EnqueuePolled(int stream, const char* name, std::span<const Access> accesses, Poll poll);
   void Synchronize(int stream);
   // Runs all that is queued; the caller learns nothing by it.
   void Drain(int stream);
@@ -63,6 +69,10 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
   void Expect(LateRecord& record);
   bool Done(const LateRecord& record);
   void Synchronize(const LateRecord& record);
+  // What this thread knows, every other thread knows from now on.
+  void HandOver();
+  // Lets one operation that may run do so, as a device would by itself. False: there is none.
+  bool Progress();
 
   // See LateDevice.
   std::vector<WaitPoint> waits();
@@ -80,6 +90,7 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
     void* closure = nullptr;
     void (*run)(const void*, const AddressMap&) = nullptr;
     void (*destroy)(void*) = nullptr;
+    Poll poll;
     std::vector<Access> accesses;
   };
   struct Queue {
@@ -93,8 +104,13 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
   bool IsDone(const LateRecord& record) const;
   void AwaitRecord(std::unique_lock<std::mutex>& lock, const LateRecord& record);
   Clock& ThreadClock();
-  void RunFront(Queue& queue);
-  void Demand(Queue& queue, uint64_t sequence);
+  // The next item of `queue`, its accesses logged.
+  Queued& Add(Queue& queue, int stream, const char* name, std::span<const Access> accesses);
+  bool IsReady(const Queue& queue) const;
+  // False: not yet.
+  bool RunFront(Queue& queue);
+  bool TryDemand(Queue& queue, uint64_t sequence);
+  void Demand(std::unique_lock<std::mutex>& lock, Queue& queue, uint64_t sequence);
   bool RunAny();
   void RunAsOptionsSay(Queue& queue);
 

@@ -1,0 +1,54 @@
+// What a test tells the doubles: how many devices there are, in which order streams run, what goes wrong.
+//
+// The doubles are the calls that we make of the CUDA runtime (and cuBLASLt, and NCCL), over host memory, on device/late's engine: addresses
+// that host code cannot touch, streams that run as late as they may, clocks that end the test (exit code 99) at two unordered
+// accesses. Each device has an engine of its own, from its first stream, event or memory until its last is gone. What a test does not set
+// comes from the environment, so that processes can be told too:
+//   ZEROSHARD_DOUBLE_DEVICES  number of devices; default 8
+//   ZEROSHARD_DOUBLE_ORDER    at_once, lazy (default), communication_first, compute_first, random
+//   ZEROSHARD_DOUBLE_SEED     of random
+//   ZEROSHARD_DOUBLE_MEMORY   bytes of each device; default 8 GiB
+//   ZEROSHARD_DOUBLE_DRIVER   as cudaDriverGetVersion gives it, 0: there is none; default: as the toolkit's
+// Streams of the highest priority are communication's in those orders, all others compute's.
+//
+// Example:
+//   doubles::SetOrder({.order = LateOrder::kRandom, .seed = 3});
+//   std::unique_ptr<Device> device = MakeCudaDevice({.ordinal = 0}).value();
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "zeroshard/device/late/late_options.h"
+#include "zeroshard/device/stream.h"
+
+namespace zeroshard::device::cuda::doubles {
+
+// Of engines that are made from now on.
+void SetOrder(const LateOptions& options);
+void SetDevices(int devices);
+void SetMemory(int64_t bytes_per_device);
+void SetDriverVersion(int version);
+
+// Every call for this device gives `error` from now on, as after a kernel's fault.
+void BreakDevice(int device, cudaError_t error);
+// All devices as they were at the start.
+void MendDevices();
+
+// As LateDevice's, of the device's engine; the device holds memory or streams.
+std::vector<WaitPoint> Waits(int device);
+// Of the device's next engine.
+void LeaveOutWait(int device, const WaitPoint& point);
+
+// An operation that waits for others outside the device: `poll` is asked until it gives true. `name` lives for ever. For the double of
+// NCCL.
+void EnqueuePolled(cudaStream_t stream, const char* name, std::span<const Access> accesses,
+                   std::function<bool(const AddressMap&)> poll);
+// Lets an operation of the stream's device run that may; false: there is none.
+bool Progress(cudaStream_t stream);
+
+}  // namespace zeroshard::device::cuda::doubles

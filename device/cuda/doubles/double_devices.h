@@ -1,0 +1,102 @@
+// The devices of the doubles: each one's engine, who allocated what, what is wrong with it.
+//
+// Thread-safe.
+//
+// Example:
+//   const std::shared_ptr<LateEngine> engine = DoubleDevices::Get().Engine(CurrentDevice());
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "zeroshard/device/late/late_engine.h"
+#include "zeroshard/device/late/late_options.h"
+
+struct CUstream_st {
+  std::shared_ptr<zeroshard::device::LateEngine> engine;
+  int device;
+  int id;  // of the engine
+};
+
+struct CUevent_st {
+  std::shared_ptr<zeroshard::device::LateEngine> engine;
+  int device;
+  zeroshard::device::LateRecord record;  // under the engine's lock
+};
+
+namespace zeroshard::device::cuda::doubles {
+
+class DoubleDevices {
+ public:
+  static DoubleDevices& Get();
+
+  int count() const;
+  int driver_version() const;
+  int64_t memory_bytes() const;
+  int64_t free_bytes(int device) const;
+  // The sticky error of the device, or cudaSuccess.
+  cudaError_t error(int device) const;
+
+  void SetOrder(const LateOptions& options);
+  void SetCount(int devices);
+  void SetMemory(int64_t bytes);
+  void SetDriverVersion(int version);
+  void Break(int device, cudaError_t error);
+  void Mend();
+  void LeaveOutWait(int device, const WaitPoint& point);
+
+  // The device's engine, a new one where nothing of an earlier one is left.
+  std::shared_ptr<LateEngine> Engine(int device);
+
+  // cudaErrorMemoryAllocation where the device has no room.
+  cudaError_t Allocate(int device, int64_t bytes, void** address);
+  // Ends the test where `address` did not come from Allocate.
+  void Free(void* address);
+
+ private:
+  struct State {
+    std::weak_ptr<LateEngine> engine;
+    cudaError_t error = cudaSuccess;
+    int64_t used_bytes = 0;
+    std::optional<WaitPoint> left_out;
+  };
+  struct Allocation {
+    std::shared_ptr<LateEngine> engine;
+    int device;
+    int64_t bytes;
+  };
+
+  DoubleDevices();
+  State& At(int device);
+  std::shared_ptr<LateEngine> EngineLocked(int device);
+
+  mutable std::mutex mutex_;
+  LateOptions options_;
+  int count_;
+  int64_t memory_bytes_;
+  int driver_version_;
+  std::map<int, State> states_;
+  std::map<void*, Allocation> allocations_;
+  int64_t allocated_ = 0;  // how many so far: their names
+};
+
+// Of this thread, as cudaSetDevice sets it.
+int& CurrentDevice();
+
+// Keeps `error` for cudaGetLastError and gives it back.
+cudaError_t Failed(cudaError_t error);
+
+// Ends the test: `call` is asked for something that we never do, or that CUDA leaves undefined.
+[[noreturn]] void NotDoubled(const char* call, const std::string& what);
+
+// The stream, or the end of the test where it is the default stream, which nothing of ours uses.
+CUstream_st& Checked(cudaStream_t stream, const char* call);
+
+}  // namespace zeroshard::device::cuda::doubles

@@ -1,0 +1,112 @@
+"""Device code: .cu.cc files, compiled by nvcc for GPUs and by the host's compiler for the doubles.
+
+Without a toolkit (@local_cuda) all of these targets are incompatible, and skipped.
+"""
+
+load("@local_cuda//:defs.bzl", "CUDA_HOME")
+load("@rules_cc//cc:defs.bzl", "cc_library")
+load("//tools:cc.bzl", "zs_cc_library")
+
+# The architectures that are built; PTX of the lowest is what later ones are compiled from by the driver.
+ARCHITECTURES = ["80", "90", "100", "120"]
+
+_NVCC_FLAGS = [
+    "-std=c++20",
+    "-O3",
+    "--expt-relaxed-constexpr",
+    # What is to be fused says so (fmaf), as in tools/cc.bzl.
+    "-fmad=false",
+    "-ftz=false",
+    "-prec-div=true",
+    "-prec-sqrt=true",
+    "-Xcompiler=-fPIC,-ffp-contract=off",
+]
+
+def _architecture_flags(architectures):
+    flags = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in architectures]
+    return flags + ["-gencode=arch=compute_%s,code=compute_%s" % (architectures[0], architectures[0])]
+
+def _cuda_objects_impl(ctx):
+    cc_info = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
+    compilation = cc_info.compilation_context
+    objects = []
+    for src in ctx.files.srcs:
+        object = ctx.actions.declare_file(src.basename[:-len(".cu.cc")] + ".cu.pic.o")
+        args = ctx.actions.args()
+        args.add(CUDA_HOME + "/bin/nvcc")
+        args.add_all(_NVCC_FLAGS)
+        args.add_all(_architecture_flags(ARCHITECTURES))
+        if "-Werror" in ctx.fragments.cpp.copts:
+            args.add("-Werror=all-warnings")
+        args.add_all(compilation.quote_includes, before_each = "-I")
+        args.add_all(compilation.includes, before_each = "-I")
+        args.add_all(compilation.system_includes, before_each = "-isystem")
+        args.add_all(compilation.defines, before_each = "-D")
+        args.add_all(["-x", "cu", "-c", src, "-o", object])
+        ctx.actions.run(
+            executable = ctx.executable._nvcc,
+            arguments = [args],
+            inputs = depset([src] + ctx.files._version, transitive = [compilation.headers]),
+            outputs = [object],
+            mnemonic = "NvccCompile",
+            progress_message = "Compiling %s for GPUs" % src.short_path,
+            use_default_shell_env = True,
+        )
+        objects.append(object)
+    return [DefaultInfo(files = depset(objects))]
+
+_cuda_objects = rule(
+    implementation = _cuda_objects_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu.cc"], mandatory = True),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "_nvcc": attr.label(default = Label("//tools:nvcc.sh"), executable = True, cfg = "host", allow_single_file = True),
+        # So that another toolkit compiles anew.
+        "_version": attr.label(default = Label("@local_cuda//:version")),
+    },
+    fragments = ["cpp"],
+)
+
+def cuda_kernels(name, srcs, hdrs, deps = [], kernel_deps = [], **kwargs):
+    """Kernels, and the plain functions that launch them.
+
+    Three libraries: NAME, the functions' declarations, which any C++ may include; NAME_on_gpu and NAME_on_doubles, what they
+    link to, of which the final target takes one (//device/cuda:on_gpu, //device/cuda/doubles).
+
+    Args:
+      name: as the header, without its suffix.
+      srcs: .cu.cc files.
+      hdrs: headers without device code.
+      deps: of the headers.
+      kernel_deps: of the .cu.cc files alone: libraries of headers with device code, whose own dependencies are such too.
+      **kwargs: of all three.
+    """
+    zs_cc_library(
+        name = name,
+        hdrs = hdrs,
+        deps = deps + ["@local_cuda//:headers"],
+        **kwargs
+    )
+    inner = [":" + name, Label("//device/cuda:launch")] + kernel_deps
+    _cuda_objects(
+        name = name + "_objects",
+        srcs = srcs,
+        deps = inner,
+    )
+
+    # Linked whole: nothing refers to a kernel but the functions above, which link in any order.
+    cc_library(
+        name = name + "_on_gpu",
+        srcs = [name + "_objects"],
+        alwayslink = True,
+        deps = [":" + name],
+        **kwargs
+    )
+    zs_cc_library(
+        name = name + "_on_doubles",
+        testonly = True,
+        srcs = srcs,
+        alwayslink = True,
+        deps = inner + [Label("//device/cuda/doubles:launch_on_double")],
+        **kwargs
+    )
