@@ -30,6 +30,7 @@ void StreamQueue::Enqueue(const Operation& operation) { stream_->engine->Enqueue
 
 cudaError_t BeforeLaunch(cudaStream_t stream, const LinkedKernel& kernel) {
   const CUstream_st& on = Checked(stream, kernel.name);
+  if (CurrentDevice() != on.device) NotDoubled(kernel.name, "a launch on another device's stream than this thread's");
   return Failed(DoubleDevices::Get().error(on.device));
 }
 

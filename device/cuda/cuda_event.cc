@@ -1,0 +1,38 @@
+#include "zeroshard/device/cuda/cuda_event.h"
+
+#include "zeroshard/device/cuda/host_side.h"
+#include "zeroshard/device/span.h"
+
+namespace zeroshard::device::cuda {
+
+CudaEvent::CudaEvent(int ordinal, CudaErrors& errors) : ordinal_(ordinal), errors_(errors) {
+  errors_.Keep(cudaSetDevice(ordinal_), "selecting the device");
+  errors_.Keep(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+}
+
+CudaEvent::~CudaEvent() {
+  if (event_ != nullptr) errors_.Keep(cudaEventDestroy(event_), "dropping an event");
+}
+
+void CudaEvent::Expect() {
+  HostHandsOver(ordinal_);
+  issued_.Expect();
+}
+
+// After an error everything is done: whoever waits goes on, and reads the device's status.
+bool CudaEvent::Done() const {
+  if (!issued_.Done()) return false;
+  const cudaError_t error = cudaEventQuery(event_);
+  if (error == cudaErrorNotReady) return false;
+  errors_.Keep(error, "asking for an event");
+  return true;
+}
+
+void CudaEvent::Synchronize() const {
+  issued_.Synchronize();
+  errors_.Keep(cudaEventSynchronize(event_), "waiting for an event");
+}
+
+int64_t CudaEvent::recorded_ns() const { return Load(recorded_ns_); }
+
+}  // namespace zeroshard::device::cuda
