@@ -67,6 +67,23 @@ _cuda_objects = rule(
     fragments = ["cpp"],
 )
 
+def cuda_architectures(name):
+    """A library NAME with the header NAME.h: kArchitectures, what is built, for messages."""
+    text = ", ".join(["sm_" + a for a in ARCHITECTURES]) + " and PTX of compute_" + ARCHITECTURES[0]
+    lines = [
+        "// What GPUs this program was compiled for (tools/cuda.bzl).",
+        "#pragma once",
+        "namespace zeroshard::device::cuda {",
+        "inline constexpr char kArchitectures[] = \"%s\";" % text,
+        "}  // namespace zeroshard::device::cuda",
+    ]
+    native.genrule(
+        name = name + "_header",
+        outs = [name + ".h"],
+        cmd = "printf '%s\\n' " + " ".join(["'%s'" % line for line in lines]) + " > $@",
+    )
+    zs_cc_library(name = name, hdrs = [name + ".h"])
+
 def cuda_kernels(name, srcs, hdrs, deps = [], kernel_deps = [], **kwargs):
     """Kernels, and the plain functions that launch them.
 

@@ -21,12 +21,16 @@ namespace {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options)
-      : threads_(std::max(1, options.threads)), elementwise_(threads_), transformer_(threads_), step_(threads_) {}
+      : threads_(std::max(1, options.threads)),
+        pinning_(options.pinning),
+        elementwise_(threads_),
+        transformer_(threads_),
+        step_(threads_) {}
 
   std::string_view name() const override { return "cpu"; }
 
   absl::StatusOr<Buffer> Allocate(int64_t bytes, Use use, std::string_view what) override {
-    return AllocateHostBuffer(bytes, use, what, ledger_);
+    return AllocateHostBuffer(bytes, use, what, ledger_, pinning_);
   }
   absl::StatusOr<Buffer> AllocateHost(int64_t bytes, Use use, std::string_view what) override {
     return Allocate(bytes, use, what);
@@ -65,6 +69,7 @@ class CpuDevice final : public Device {
 
  private:
   const int threads_;
+  HostPinning* const pinning_;
   MemoryLedger ledger_;
   FirstError error_;
   CpuElementwise elementwise_;

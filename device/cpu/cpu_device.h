@@ -9,6 +9,7 @@
 
 #include <memory>
 
+#include "zeroshard/device/cpu/host_pinning.h"
 #include "zeroshard/device/device.h"
 
 namespace zeroshard::device {
@@ -16,6 +17,8 @@ namespace zeroshard::device {
 struct CpuDeviceOptions {
   // Threads of each product and kernel. Bits are promised for one value of it.
   int threads = 1;
+  // Pins all memory that the device allocates, for the device that this one is the host of; null: it stays pageable. Outlives the device.
+  HostPinning* pinning = nullptr;
 };
 
 std::unique_ptr<Device> MakeCpuDevice(const CpuDeviceOptions& options = {});

@@ -9,12 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "zeroshard/device/buffer.h"
+#include "zeroshard/device/cpu/host_pinning.h"
 #include "zeroshard/device/memory_ledger.h"
 
 namespace zeroshard::device {
 
-// Device::Allocate's promises; the Buffer's address is the host's. `ledger` outlives the Buffer.
-absl::StatusOr<Buffer> AllocateHostBuffer(int64_t bytes, Use use, std::string_view what, MemoryLedger& ledger);
+// Device::Allocate's promises; the Buffer's address is the host's. `ledger`, and `pinning` where it is to be pinned, outlive the Buffer.
+absl::StatusOr<Buffer> AllocateHostBuffer(int64_t bytes, Use use, std::string_view what, MemoryLedger& ledger,
+                                          HostPinning* pinning = nullptr);
 
 // `why`, said of `what`, with the ledger's table.
 absl::Status AllocationError(const absl::Status& why, std::string_view what, const MemoryLedger& ledger);

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string>
 
 #include "zeroshard/device/array.h"
 #include "zeroshard/device/cuda/doubles/double_devices.h"
@@ -59,13 +59,24 @@ cudaError_t cudaFree(void* address) {
 }
 
 // Pinned memory is the host's own: no clock looks at it.
-cudaError_t cudaMallocHost(void** address, size_t bytes) {
-  *address = std::aligned_alloc(kPageBytes, (bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
-  return Failed(*address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
+cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags) {
+  if (flags != cudaHostRegisterPortable) NotDoubled("cudaHostRegister", "flags " + std::to_string(flags));
+  if (bytes == 0 || reinterpret_cast<uintptr_t>(address) % kPageBytes != 0) {
+    NotDoubled("cudaHostRegister", "memory that does not start a page");
+  }
+  DoubleDevices::Get().Pin(address);
+  return Failed(DoubleDevices::Get().error(CurrentDevice()));
 }
 
-cudaError_t cudaFreeHost(void* address) {
-  std::free(address);
+cudaError_t cudaHostUnregister(void* address) {
+  DoubleDevices::Get().Unpin(address);
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  *attributes = {};
+  attributes->device = DoubleDevices::Get().Owner(address);
+  attributes->type = attributes->device < 0 ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
   return cudaSuccess;
 }
 

@@ -1,6 +1,7 @@
 #include "zeroshard/device/cuda/doubles/double_devices.h"
 
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -173,6 +174,24 @@ void DoubleDevices::Free(void* address) {
   found->second.engine->Free(reinterpret_cast<uint64_t>(address), found->second.bytes);
   At(found->second.device).used_bytes -= found->second.bytes;
   allocations_.erase(found);
+}
+
+int DoubleDevices::Owner(const void* address) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto next = allocations_.upper_bound(const_cast<void*>(address));
+  if (next == allocations_.begin()) return -1;
+  const auto& [base, allocation] = *std::prev(next);
+  return address < static_cast<const char*>(base) + allocation.bytes ? allocation.device : -1;
+}
+
+void DoubleDevices::Pin(void* address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!pinned_.insert(address).second) NotDoubled("cudaHostRegister", "memory that is pinned already");
+}
+
+void DoubleDevices::Unpin(void* address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (pinned_.erase(address) == 0) NotDoubled("cudaHostUnregister", "memory that is not pinned");
 }
 
 void SetOrder(const LateOptions& options) { DoubleDevices::Get().SetOrder(options); }

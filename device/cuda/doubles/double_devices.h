@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,12 @@ class DoubleDevices {
   cudaError_t Allocate(int device, int64_t bytes, void** address);
   // Ends the test where `address` did not come from Allocate.
   void Free(void* address);
+  // The device whose memory `address` lies in; -1: none.
+  int Owner(const void* address) const;
+
+  // Host memory. Both end the test where it was so before.
+  void Pin(void* address);
+  void Unpin(void* address);
 
  private:
   struct State {
@@ -84,6 +91,7 @@ class DoubleDevices {
   int driver_version_;
   std::map<int, State> states_;
   std::map<void*, Allocation> allocations_;
+  std::set<void*> pinned_;
   int64_t allocated_ = 0;  // how many so far: their names
 };
 

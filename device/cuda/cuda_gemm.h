@@ -1,0 +1,49 @@
+// Matrix products by cuBLASLt, for device/cuda.
+//
+// Each plan is a descriptor, three layouts and an algorithm: the heuristics' first that adds in fp32 alone (no split sums in the output's
+// type, no TF32) and fits the workspace, which all plans of a device share. It runs once when it is made, so that its kernels are loaded
+// before the first collective. Products of one device run on one stream.
+//
+// Example:
+//   ZS_ASSIGN_OR_RETURN(auto products, CudaProducts::Make(services));
+//   ZS_ASSIGN_OR_RETURN(auto gemm, products->Plan({.m = 4, .k = 8, .n = 2}));
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "zeroshard/device/buffer.h"
+#include "zeroshard/device/cuda/cuda_stream.h"
+#include "zeroshard/device/cuda/gemm_choices.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/device/gemm.h"
+
+namespace zeroshard::device::cuda {
+
+class CudaProducts {
+ public:
+  // `stream`: what plans run on when they are made; it and `device` outlive all plans. architecture: "sm_90".
+  static absl::StatusOr<std::unique_ptr<CudaProducts>> Make(Device& device, CudaStream& stream,
+                                                            std::string_view architecture);
+  ~CudaProducts();
+  CudaProducts(const CudaProducts&) = delete;
+  CudaProducts& operator=(const CudaProducts&) = delete;
+
+  // Errors: as Device::PlanGemm; kUnimplemented where cuBLASLt has no algorithm.
+  absl::StatusOr<std::unique_ptr<Gemm>> Plan(const GemmSpec& spec);
+
+  GemmChoices& choices() { return choices_; }
+
+ private:
+  CudaProducts(Device& device, CudaStream& stream, cublasLtHandle_t handle, std::string library);
+
+  Device& device_;
+  CudaStream& stream_;
+  const cublasLtHandle_t handle_;
+  Buffer workspace_;
+  GemmChoices choices_;
+};
+
+}  // namespace zeroshard::device::cuda

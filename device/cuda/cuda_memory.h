@@ -1,0 +1,44 @@
+// Device memory in a few large pieces: cudaMalloc is asked for a piece when there is no room left, and pieces stay until the end, since
+// giving one back would wait for all that the GPU does.
+//
+// Thread-safe.
+//
+// Example:
+//   CudaMemory memory(/*ordinal=*/0, /*piece_bytes=*/64 << 20);
+//   ZS_ASSIGN_OR_RETURN(uint64_t address, memory.Allocate(1000));
+//   memory.Free(address, 1000);
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "absl/status/statusor.h"
+
+namespace zeroshard::device::cuda {
+
+class CudaMemory {
+ public:
+  // Pieces of `piece_bytes`, or as large as an allocation that is larger. 0: each allocation is a piece, given back when it is freed.
+  CudaMemory(int ordinal, int64_t piece_bytes) : ordinal_(ordinal), piece_bytes_(piece_bytes) {}
+  ~CudaMemory();
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+
+  // [bytes > 0], aligned to kAlignmentBytes; its content is anything.
+  // Errors: kResourceExhausted with what the GPU has left.
+  absl::StatusOr<uint64_t> Allocate(int64_t bytes);
+  void Free(uint64_t address, int64_t bytes);
+
+ private:
+  absl::StatusOr<uint64_t> NewPiece(int64_t bytes);
+  void AddFree(uint64_t address, int64_t bytes);
+
+  const int ordinal_;
+  const int64_t piece_bytes_;
+  std::mutex mutex_;
+  std::map<uint64_t, int64_t> pieces_;  // address -> bytes
+  std::map<uint64_t, int64_t> free_;    // within pieces; neighbours are joined
+};
+
+}  // namespace zeroshard::device::cuda

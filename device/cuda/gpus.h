@@ -1,0 +1,35 @@
+// Which GPUs this process can use, or why it can use none.
+//
+// Example:
+//   ZS_ASSIGN_OR_RETURN(const std::vector<Gpu> gpus, FindGpus());
+//   LOG(INFO) << gpus[0].name << " at " << gpus[0].bus_id;
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace zeroshard::device::cuda {
+
+struct Gpu {
+  int ordinal = 0;           // as cudaSetDevice counts the visible ones
+  std::string name;          // "NVIDIA H100 80GB HBM3"
+  std::string architecture;  // "sm_90"
+  std::string uuid;          // "GPU-...", the same on every process and after every reboot
+  std::string bus_id;        // "0000:1b:00.0"
+  int64_t memory_bytes = 0;
+};
+
+// All visible ones. Initialises no GPU.
+// Errors, all kFailedPrecondition: "no NVIDIA driver: ..."; a driver that is too old, with the version that it has and the one needed; no
+// visible device.
+absl::StatusOr<std::vector<Gpu>> FindGpus();
+
+// Loads every kernel that was linked in on this thread's device: nothing is loaded later, while a collective spins.
+// Errors: kFailedPrecondition where the card has no image of one, with the architectures that were built.
+absl::Status LoadKernels(const Gpu& gpu);
+
+}  // namespace zeroshard::device::cuda

@@ -1,0 +1,131 @@
+#include "zeroshard/device/cuda/matmul_problem.h"
+
+#include <array>
+#include <cstddef>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/cpu/gemm_checks.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::device::cuda {
+namespace {
+
+// What a bias is promised to be aligned to; see cuda_gemm.cc.
+constexpr uintptr_t kBiasAlignment = 16;
+
+cudaDataType_t TypeOf(DType dtype) {
+  if (dtype == DType::kBfloat16) return CUDA_R_16BF;
+  return dtype == DType::kFloat16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+template <class T>
+absl::Status Set(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  return BlasStatus(cublasLtMatmulDescSetAttribute(to, attribute, &value, sizeof value), "describing a product");
+}
+template <class T>
+absl::Status Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  return BlasStatus(cublasLtMatmulPreferenceSetAttribute(to, attribute, &value, sizeof value), "asking for an algorithm");
+}
+
+// A dense row-major [rows, columns] is a dense column-major [columns, rows].
+absl::Status MakeLayout(cublasLtMatrixLayout_t& layout, DType dtype, int64_t rows, int64_t columns) {
+  return BlasStatus(cublasLtMatrixLayoutCreate(&layout, TypeOf(dtype), static_cast<uint64_t>(columns),
+                                               static_cast<uint64_t>(rows), columns),
+                    "describing a matrix");
+}
+
+}  // namespace
+
+absl::Status BlasStatus(cublasStatus_t status, std::string_view doing) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const bool lacks = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
+  return absl::Status(lacks ? absl::StatusCode::kUnimplemented : absl::StatusCode::kInternal,
+                      absl::StrCat("cuBLASLt: ", std::string(doing), ": ", cublasLtGetStatusString(status)));
+}
+
+int64_t OperandAlignment(int64_t row_elements, DType dtype) {
+  constexpr int64_t kWidest = 16;
+  const int64_t row_bytes = row_elements * SizeOf(dtype);
+  int64_t alignment = kWidest;
+  while (row_bytes % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+absl::StatusOr<std::unique_ptr<MatmulProblem>> MatmulProblem::Make(const GemmSpec& spec) {
+  auto problem = std::unique_ptr<MatmulProblem>(new MatmulProblem(spec));
+  ZS_RETURN_IF_ERROR(problem->Describe());
+  return problem;
+}
+
+MatmulProblem::~MatmulProblem() {
+  if (product_ != nullptr) cublasLtMatmulDescDestroy(product_);
+  for (const cublasLtMatrixLayout_t layout : {a_, b_, c_}) {
+    if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+  }
+}
+
+// CUBLAS_COMPUTE_32F: fp32 sums of fp32 products; TF32 would be another type.
+absl::Status MatmulProblem::Describe() {
+  ZS_RETURN_IF_ERROR(
+      BlasStatus(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product"));
+  ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_TRANSA, spec_.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
+  ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_TRANSB, spec_.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
+  if (spec_.bias) {
+    ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(TypeOf(spec_.output))));
+    // Only its alignment is looked at before a run.
+    ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kBiasAlignment)));
+  }
+  const auto stored = [](bool transposed, int64_t rows, int64_t columns) {
+    return transposed ? std::array{columns, rows} : std::array{rows, columns};
+  };
+  const std::array a = stored(spec_.transpose_a, spec_.m, spec_.k), b = stored(spec_.transpose_b, spec_.k, spec_.n);
+  ZS_RETURN_IF_ERROR(MakeLayout(a_, spec_.input, a[0], a[1]));
+  ZS_RETURN_IF_ERROR(MakeLayout(b_, spec_.input, b[0], b[1]));
+  return MakeLayout(c_, spec_.output, spec_.m, spec_.n);
+}
+
+absl::Status MatmulProblem::Choose(cublasLtHandle_t handle, int64_t workspace_bytes, cublasLtMatmulAlgo_t& algorithm) {
+  constexpr int kAsked = 8;
+  cublasLtMatmulPreference_t wanted = nullptr;
+  ZS_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulPreferenceCreate(&wanted), "asking for an algorithm"));
+  const auto drop = absl::MakeCleanup([wanted] { cublasLtMatmulPreferenceDestroy(wanted); });
+  ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes)));
+  // The others add partial sums in the output's type.
+  ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                         static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
+  const auto a = OperandAlignment(spec_.transpose_a ? spec_.m : spec_.k, spec_.input);
+  const auto b = OperandAlignment(spec_.transpose_b ? spec_.k : spec_.n, spec_.input);
+  const auto c = OperandAlignment(spec_.n, spec_.output);
+  ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(b)));
+  ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(a)));
+  ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(c)));
+  ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(c)));
+  std::array<cublasLtMatmulHeuristicResult_t, kAsked> found = {};
+  int count = 0;
+  const std::string doing = absl::StrCat("an algorithm for the ", device::Describe(spec_));
+  ZS_RETURN_IF_ERROR(BlasStatus(
+      cublasLtMatmulAlgoGetHeuristic(handle, product_, b_, a_, c_, c_, wanted, kAsked, found.data(), &count), doing));
+  for (int i = 0; i < count; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = found[static_cast<size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > static_cast<size_t>(workspace_bytes)) continue;
+    algorithm = result.algo;
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(absl::StrCat("cuBLASLt: ", doing, ": none"));
+}
+
+cublasStatus_t MatmulProblem::Run(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands,
+                                  void* workspace, int64_t workspace_bytes, cudaStream_t stream) {
+  if (spec_.bias) {
+    const cublasStatus_t set =
+        cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands.bias, sizeof operands.bias);
+    if (set != CUBLAS_STATUS_SUCCESS) return set;
+  }
+  const float one = 1, kept = spec_.accumulate ? 1 : 0;
+  return cublasLtMatmul(handle, product_, &one, operands.b, b_, operands.a, a_, &kept, operands.c, c_, operands.c, c_,
+                        &algorithm, workspace, static_cast<size_t>(workspace_bytes), stream);
+}
+
+}  // namespace zeroshard::device::cuda
