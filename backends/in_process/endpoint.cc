@@ -1,6 +1,7 @@
 #include "zeroshard/backends/in_process/endpoint.h"
 
 #include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -113,9 +114,11 @@ void Endpoint::End(Record& record) {
   owner.changed_.notify_one();
 }
 
-absl::Status Endpoint::Await(Record& record, const Endpoint& peer, Clock::time_point deadline) {
+absl::Status Endpoint::Await(Record& record, const Endpoint& peer, Clock::time_point deadline,
+                             absl::FunctionRef<absl::Status()> late) {
   for (int i = 0; i < kSpins && record.state.load(std::memory_order_acquire) != Record::kDone; ++i) __builtin_ia32_pause();
   if (record.state.load(std::memory_order_acquire) == Record::kDone) return absl::OkStatus();
+  waits_for_.store(record.peer, std::memory_order_relaxed);
   std::unique_lock<std::mutex> lock(mutex_);
   while (record.state.load(std::memory_order_acquire) != Record::kDone) {
     const Clock::time_point now = Clock::now();
@@ -135,12 +138,12 @@ absl::Status Endpoint::Await(Record& record, const Endpoint& peer, Clock::time_p
     });
     if (peer_left && open && !coming) return absl::UnavailableError(absl::StrCat("rank ", record.peer, " has left"));
     if (now >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("rank ", record.peer,
-                                                      record.sends ? " did not take " : " did not send ", record.bytes,
-                                                      " bytes before the deadline"));
+      lock.unlock();
+      return late();
     }
     changed_.wait_until(lock, next);
   }
+  waits_for_.store(-1, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
@@ -200,9 +203,40 @@ void Endpoint::Wake() {
   changed_.notify_all();
 }
 
-void Endpoint::StandStill(Clock::time_point limit) {
+void Endpoint::Doing(const comm::OperationHeader& operation) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  doing_ = operation;
+}
+
+comm::Testimony Endpoint::Testify() const {
+  const std::string who = absl::StrCat("rank ", rank_);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (left()) return {.words = who + " has left"};
+  if (!failure_.ok()) return {.words = absl::StrCat(who, " gave up: ", failure_.message())};
+  if (frozen_.load(std::memory_order_acquire)) return {.words = who + " does not answer: it stands still"};
+  return {.answers = true,
+          .waits_for = waits_for_.load(std::memory_order_relaxed),
+          .words = doing_.magic == 0 ? who + " answers, and has begun no operation"
+                                     : absl::StrCat(who, " answers, and was last in ", comm::Describe(doing_))};
+}
+
+void Endpoint::Freeze(Clock::time_point until) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  frozen_until_ = until;
+  frozen_.store(true, std::memory_order_release);
+}
+
+void Endpoint::Thaw() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  frozen_.store(false, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void Endpoint::StandStill() {
+  if (!frozen_.load(std::memory_order_acquire)) return;
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_until(lock, limit, [this] { return closed_.load(); });
+  changed_.wait_until(lock, frozen_until_, [this] { return !frozen_.load(std::memory_order_acquire) || closed_.load(); });
+  frozen_.store(false, std::memory_order_release);
 }
 
 void Endpoint::Listen(std::function<void(int, const absl::Status&)> listener) {

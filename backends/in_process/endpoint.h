@@ -18,7 +18,10 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "zeroshard/comm/late_chain.h"
+#include "zeroshard/comm/operation_header.h"
 #include "zeroshard/comm/transport.h"
 
 namespace zeroshard::backends {
@@ -67,8 +70,10 @@ class Endpoint {
   void Put(Record& record, Clock::time_point ripe);
   // By this rank's thread.
   void Want(Record& record);
-  // Holds this rank's thread until `record` has ended, this rank has failed, `peer` has left with it open, or the deadline.
-  absl::Status Await(Record& record, const Endpoint& peer, Clock::time_point deadline);
+  // Holds this rank's thread until `record` has ended, this rank has failed, `peer` has left with it open, or the deadline: then
+  // gives `late`'s answer.
+  absl::Status Await(Record& record, const Endpoint& peer, Clock::time_point deadline,
+                     absl::FunctionRef<absl::Status()> late);
   // Takes back a record that nobody has met yet. By its owner's thread; `this` is the receiver's endpoint.
   void TakeBack(Record& record);
 
@@ -87,8 +92,18 @@ class Endpoint {
   void Leave() { left_.store(true, std::memory_order_release); }
   bool left() const { return left_.load(std::memory_order_acquire); }
   void Wake();
-  // Holds this rank's thread until it failed, at most for `limit`.
-  void StandStill(Clock::time_point limit);
+
+  // What this rank says when it is asked why it is late.
+  void Doing(const comm::OperationHeader& operation);
+  comm::Testimony Testify() const;
+
+  // Injected faults, from any thread. A dead rank sends nothing; a frozen one stands still where it next calls StandStill, until
+  // it is thawed, the time is up, or its memory is closed.
+  void Die() { dead_.store(true, std::memory_order_release); }
+  bool dead() const { return dead_.load(std::memory_order_acquire); }
+  void Freeze(Clock::time_point until);
+  void Thaw();
+  void StandStill();
 
   // Who wants to know of a peer's failure; null: nobody any more. Tell calls it, at most once.
   void Listen(std::function<void(int, const absl::Status&)> listener);
@@ -119,6 +134,11 @@ class Endpoint {
   std::atomic<bool> left_{false};
   std::atomic<bool> closed_{false};
   std::atomic<int> readers_{0};
+  std::atomic<int> waits_for_{-1};
+  comm::OperationHeader doing_;
+  std::atomic<bool> dead_{false};
+  std::atomic<bool> frozen_{false};
+  Clock::time_point frozen_until_;
 
   std::mutex listener_mutex_;
   std::function<void(int, const absl::Status&)> listener_;

@@ -89,6 +89,7 @@ absl::StatusOr<std::vector<std::unique_ptr<comm::Communicator>>> MakeInProcessGr
                                                                                     const InProcessOptions& options) {
   if (devices.empty()) return absl::InvalidArgumentError("in_process: a group of no devices");
   auto group = std::make_shared<InProcessGroup>(static_cast<int>(devices.size()), options.mapped, options.faults);
+  if (options.fault_switch != nullptr) options.fault_switch->Hold(group);
   std::vector<std::unique_ptr<comm::Communicator>> ranks;
   for (size_t r = 0; r < devices.size(); ++r) {
     if (devices[r] == nullptr) return absl::InvalidArgumentError(absl::StrCat("in_process: rank ", r, "'s device is null"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "zeroshard/backends/in_process/fault_switch.h"
 #include "zeroshard/backends/in_process/faults.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/host_communicator.h"
@@ -21,6 +22,7 @@ struct InProcessOptions {
   comm::HostOptions host;
   bool mapped = true;  // peers' memory is read in place; else all goes by messages, as between hosts
   Faults faults;
+  FaultSwitch* fault_switch = nullptr;  // gets hold of the group
 };
 
 // One Communicator a rank: rank r's stands on devices[r], which outlives it. Each is used by, and dropped in, any one thread.

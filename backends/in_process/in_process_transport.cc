@@ -14,6 +14,9 @@ using comm::Deadline;
 using comm::Transfer;
 using Clock = Endpoint::Clock;
 
+// Longer than any test.
+constexpr std::chrono::hours kForever{24};
+
 // One of the well-mixed 64-bit numbers of a seed (splitmix64).
 uint64_t Mixed(uint64_t seed) {
   seed += 0x9e3779b97f4a7c15;
@@ -72,7 +75,10 @@ class InProcessTransport final : public comm::Transport {
 
   absl::Status Wait(Transfer transfer, Deadline deadline) override {
     Record& record = *records_[transfer.id - 1];
-    if (absl::Status ended = me_.Await(record, group_->endpoint(record.peer), deadline); !ended.ok()) return ended;
+    me_.StandStill();
+    const absl::Status ended =
+        me_.Await(record, group_->endpoint(record.peer), deadline, [this, &record] { return Late(record); });
+    if (!ended.ok()) return ended;
     const int64_t other = record.other_bytes;
     record.state.store(Record::kFree, std::memory_order_relaxed);
     free_.push_back(transfer.id);
@@ -89,6 +95,8 @@ class InProcessTransport final : public comm::Transport {
     me_.Wake();
     group_->TellAll(rank(), GaveUp(rank(), cause));
   }
+
+  void Doing(const comm::OperationHeader& operation) override { me_.Doing(operation); }
 
   void Quiesce() override {
     me_.CloseMemory();  // Cancel may be under way on another thread still.
@@ -149,25 +157,27 @@ class InProcessTransport final : public comm::Transport {
     me_.AwaitQuiet(records_);
   }
 
+  absl::Status Late(const Record& record) const {
+    const std::string why = comm::WhyLate(rank(), record.peer, world_size(),
+                                          [this](int suspect) { return group_->endpoint(suspect).Testify(); });
+    return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", record.peer,
+                                                    record.sends ? " did not take " : " did not send ", record.bytes,
+                                                    " bytes before the deadline"));
+  }
+
   // Whether this rank still sends.
   bool MeetFate() {
     const Faults& faults = group_->faults();
-    if (faults.victim != rank()) return true;
-    const int64_t number = sends_++;
-    if (number < faults.at_send) return true;
-    if (faults.fate == Fate::kFreeze) {
-      const bool forever = faults.freeze_for == absl::InfiniteDuration();
-      if (number == faults.at_send) {
-        me_.StandStill(forever ? Clock::now() + std::chrono::hours(24)
-                               : Clock::now() + absl::ToChronoNanoseconds(faults.freeze_for));
+    if (faults.victim == rank() && sends_++ == faults.at_send) {
+      if (faults.fate == Fate::kDeath) {
+        group_->Kill(rank());
+      } else {
+        const bool forever = faults.freeze_for == absl::InfiniteDuration();
+        me_.Freeze(Clock::now() + (forever ? Clock::duration(kForever) : absl::ToChronoNanoseconds(faults.freeze_for)));
       }
-      return true;
     }
-    if (number == faults.at_send) {
-      me_.Fail(absl::UnavailableError(absl::StrCat("rank ", rank(), " was killed by fault injection")));
-      group_->TellAll(rank(), absl::UnavailableError(absl::StrCat("rank ", rank(), " died (fault injection)")));
-    }
-    return false;
+    me_.StandStill();
+    return !me_.dead();
   }
 
   // What follows a lost message on an ordered channel does not arrive either.
@@ -221,6 +231,17 @@ void InProcessGroup::TellAll(int rank, const absl::Status& why) {
     if (endpoint->rank() != rank && endpoint->Fail(why)) endpoint->Tell(rank, why);
   }
 }
+
+void InProcessGroup::Kill(int rank) {
+  endpoint(rank).Die();
+  // The others first: its own last words are not heard.
+  TellAll(rank, absl::UnavailableError(absl::StrCat("rank ", rank, " is gone (fault injection)")));
+  endpoint(rank).Fail(absl::UnavailableError(absl::StrCat("rank ", rank, " was killed by fault injection")));
+}
+
+void InProcessGroup::Freeze(int rank) { endpoint(rank).Freeze(Clock::now() + kForever); }
+
+void InProcessGroup::Thaw(int rank) { endpoint(rank).Thaw(); }
 
 void InProcessGroup::WakeAll() {
   for (const std::unique_ptr<Endpoint>& endpoint : endpoints_) endpoint->Wake();

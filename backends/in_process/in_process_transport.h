@@ -34,6 +34,10 @@ class InProcessGroup {
   std::shared_ptr<InProcessGroup> Child(uint64_t id, const std::vector<int>& members);
   // `rank` is no more: all others are told `why`.
   void TellAll(int rank, const absl::Status& why);
+  // As Faults, at any time, from any thread.
+  void Kill(int rank);
+  void Freeze(int rank);
+  void Thaw(int rank);
   // `rank` took leave: whoever waits for it looks again.
   void WakeAll();
 
