@@ -8,6 +8,7 @@
 //                       CreateCommunicator("gloo", {.device = device, .store = store, .rank = rank, .world_size = n}));
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +22,12 @@
 
 namespace zeroshard::comm {
 
+// Whose sums of floats a backend gives that has sums of its own (nccl); host backends know the tree alone.
+enum class Reduction : uint8_t {
+  kTree,    // The one tree over ranks, with one rounding (reduce_op.h): the bits of every other backend.
+  kNative,  // The library's own: any order, rounded at every hop.
+};
+
 struct BackendOptions {
   device::Device* device = nullptr;  // outlives the communicator
   Store* store = nullptr;            // where the ranks meet; outlives the communicator
@@ -29,6 +36,8 @@ struct BackendOptions {
   absl::Duration timeout = absl::Minutes(5);  // of connecting, and of each operation
   std::string interface = {};                 // network interface or address to listen on; empty: the backend's choice
   std::string master_address = {};            // rank 0's host as the others know it; empty: MASTER_ADDR, where that is set
+  Reduction reduction = Reduction::kTree;     // the same on every rank
+  bool share_gpu = false;                     // ranks may have one GPU between them: slow, for tests
 };
 
 using BackendFactory = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const BackendOptions& options);

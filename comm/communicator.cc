@@ -86,6 +86,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   absl::Status usable = status();
   if (usable.ok() && finalized_) usable = absl::FailedPreconditionError("the communicator was finalized before this call");
   if (usable.ok()) usable = CheckOperation(operation, rank_, world_size_, room_);
+  if (usable.ok() && world_size_ > 1) usable = DoCheck(operation);
   const Work work(this, operation.ticket);
   if (!usable.ok()) {
     ring_->Finish(slot, usable);

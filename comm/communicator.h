@@ -54,6 +54,9 @@ class Communicator {
   int world_size() const { return world_size_; }
   device::Device& device() const { return *device_; }
   WireLedger& wire() { return wire_; }
+  // Whether float sums follow the one tree over ranks (reduce_op.h). Where not, their order is the backend's and nobody promises it:
+  // they differ from the tree's by its stated bound, and may from one run to the next.
+  bool sums_by_tree() const { return sums_by_tree_; }
 
   // Every rank gets the reduction over ranks of in [count] in out [count].
   Work AllReduce(device::In in, device::Out out, ReduceOp op, const CallOptions& options = {});
@@ -92,6 +95,9 @@ class Communicator {
   static constexpr int kRing = 256;
 
  protected:
+  // How an operation's end is asked for: Work::event(), WaitOn(), Wait().
+  enum class WaitKind : uint8_t { kEvent, kStream, kHost };
+
   Communicator(device::Device& device, int rank, int world_size);
 
   // For backends: the operation begins now, all in `after` being done; and it has ended, just before its event is recorded
@@ -102,19 +108,25 @@ class Communicator {
   void Finish(Operation& operation, const absl::Status& status);
   // Fails the communicator, without DoAbort. The first cause stays.
   void Fail(const absl::Status& cause);
+  // For backends whose sums do not follow the tree; before the first operation.
+  void LeaveTheTree() { sums_by_tree_ = false; }
 
  private:
   friend class Work;
   class Ring;
 
+  // Whether the backend has this operation, which is checked; where not, nothing was sent, and the communicator stays usable.
+  virtual absl::Status DoCheck(const Operation& /*operation*/) const { return absl::OkStatus(); }
   // Takes an operation of world size 2 and more; it belongs to the backend until Finish. Count 0 comes too, for its header.
   virtual void DoStart(Operation& operation) = 0;
-  // Work::Wait or WaitOn (`run_here`), or event(), was called: an operation that wait_at_once held back begins, on the caller or
-  // elsewhere.
-  virtual void DoHurry(uint64_t ticket, bool run_here) = 0;
+  // Somebody asks for an operation's end: one that wait_at_once held back begins now, on the caller (but for kEvent) or elsewhere.
+  // kHost: the caller goes to sleep until Finish; a backend whose operations end unnoticed looks for the end here.
+  virtual void DoHurry(uint64_t ticket, WaitKind kind) = 0;
   virtual void DoAbort(const absl::Status& cause) = 0;
   // members[i] becomes rank i; `rank` is the caller's there; `id` counts this communicator's splits.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(std::span<const int> members, int rank, uint64_t id) = 0;
+  // This rank joins none of that split: for backends whose splits all ranks take part in.
+  virtual absl::Status DoStandAside(uint64_t /*id*/) { return absl::OkStatus(); }
   virtual absl::StatusOr<device::Buffer> DoAllocate(int64_t bytes, device::Use use, std::string_view what);
 
   Work Issue(OpKind kind, std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options);
@@ -131,6 +143,7 @@ class Communicator {
   int world_size_;
   WireLedger wire_;
   std::unique_ptr<Ring> ring_;
+  bool sums_by_tree_ = true;
   OverlapRoom room_;
   device::Track track_;
   std::unique_ptr<device::Stream> alone_stream_;  // of world size 1

@@ -51,7 +51,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int
     }
     if (theirs == color) members.push_back(r);
   }
-  if (color == -1) return nullptr;
+  if (color == -1) {
+    ZS_RETURN_IF_ERROR(DoStandAside(id));
+    return nullptr;
+  }
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key; });
   const auto me = std::find(members.begin(), members.end(), rank_);

@@ -87,12 +87,12 @@ class HostCommunicator final : public Communicator {
     wake_.notify_one();
   }
 
-  void DoHurry(uint64_t ticket, bool run_here) override {
+  void DoHurry(uint64_t ticket, WaitKind kind) override {
     {
       std::unique_lock<std::mutex> lock(mutex_);
       if (held_back_ != ticket || ticket == 0) return;
       held_back_ = 0;
-      if (run_here) {
+      if (kind != WaitKind::kEvent) {
         RunFirst(lock);
         if (queued_ == 0) return;
       }

@@ -30,7 +30,7 @@ void Work::WaitOn(device::Stream& stream) {
 absl::Status Work::Wait() { return communicator_ == nullptr ? absl::OkStatus() : communicator_->Wait(ticket_); }
 
 const device::Event& Communicator::EventOf(uint64_t ticket) {
-  DoHurry(ticket, /*run_here=*/false);
+  DoHurry(ticket, WaitKind::kEvent);
   Ring::Slot* slot = ring_->Find(ticket);
   return slot == nullptr ? ring_->done() : *slot->end;
 }
@@ -38,7 +38,7 @@ const device::Event& Communicator::EventOf(uint64_t ticket) {
 void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
   const device::ScopedSpan span(stream, device::SpanKind::kWait);
   NoteAwaited(ticket, span.span());
-  DoHurry(ticket, /*run_here=*/true);
+  DoHurry(ticket, WaitKind::kStream);
   Ring::Slot* slot = ring_->Find(ticket);
   if (slot != nullptr) stream.Wait(*slot->end);
 }
@@ -46,7 +46,7 @@ void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
 absl::Status Communicator::Wait(uint64_t ticket) {
   const device::ScopedSpan span(*device_, device::SpanKind::kHostWait);
   NoteAwaited(ticket, span.span());
-  DoHurry(ticket, /*run_here=*/true);
+  DoHurry(ticket, WaitKind::kHost);
   const std::optional<absl::Status> ended = ring_->Await(ticket);
   if (!ended.has_value()) return status();
   Ring::Slot* slot = ring_->Find(ticket);

@@ -104,7 +104,8 @@ void Recorder::Ended(const Open& open) {
   if (!held || Load(open.flight->ended_ns) != 0) return;
   const int64_t now = NowNs();
   Store(open.flight->ended_ns, now);
-  if (open.span != nullptr) Store(open.span->ended_ns, now);
+  // A stream may have stamped it.
+  if (open.span != nullptr && Load(open.span->ended_ns) == 0) Store(open.span->ended_ns, now);
 }
 
 std::vector<Span> Recorder::Flight() const {
