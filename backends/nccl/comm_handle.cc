@@ -1,0 +1,71 @@
+#include "zeroshard/backends/nccl/comm_handle.h"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "zeroshard/backends/nccl/nccl_errors.h"
+
+namespace zeroshard::backends {
+namespace {
+
+// A call that does not block has left by then; one that blocks is what the abort is for.
+constexpr std::chrono::milliseconds kLeaveWithin{200};
+
+struct Ended {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
+}  // namespace
+
+bool CommHandle::Enter() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  inside_ = !closed_;
+  return inside_;
+}
+
+void CommHandle::Leave() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  inside_ = false;
+  left_.notify_all();
+}
+
+absl::Status CommHandle::AsyncError() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_) return absl::OkStatus();
+  ncclResult_t error = ncclSuccess;
+  const absl::Status asked = NcclStatus(ncclCommGetAsyncError(comm_, &error), "ncclCommGetAsyncError");
+  if (!asked.ok() || error == ncclInProgress) return asked;
+  return NcclStatus(error, "NCCL's own threads");
+}
+
+bool CommHandle::Abort(absl::Duration patience) {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (closed_) return true;
+    closed_ = true;
+    left_.wait_for(lock, kLeaveWithin, [this] { return !inside_; });
+  }
+  const auto ended = std::make_shared<Ended>();
+  std::thread([comm = comm_, ended] {
+    ncclCommAbort(comm);
+    std::lock_guard<std::mutex> lock(ended->mutex);
+    ended->done = true;
+    ended->changed.notify_all();
+  }).detach();
+  std::unique_lock<std::mutex> lock(ended->mutex);
+  return ended->changed.wait_for(lock, absl::ToChronoNanoseconds(patience), [&] { return ended->done; });
+}
+
+absl::Status CommHandle::Destroy() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return absl::OkStatus();
+    closed_ = true;
+  }
+  return NcclStatus(ncclCommDestroy(comm_), "ncclCommDestroy");
+}
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,50 @@
+// CommHandle: one ncclComm_t, who may call it, and how it ends.
+//
+// NCCL lets a communicator be aborted while a call of it blocks, but not called once it is gone: so whoever calls goes in through Enter,
+// and Abort closes the door first.
+//
+// Example:
+//   if (handle.Enter()) {
+//     ... calls of handle.get() ...
+//     handle.Leave();
+//   }
+#pragma once
+
+#include <nccl.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace zeroshard::backends {
+
+class CommHandle {
+ public:
+  explicit CommHandle(ncclComm_t comm) : comm_(comm) {}
+  CommHandle(const CommHandle&) = delete;
+  CommHandle& operator=(const CommHandle&) = delete;
+
+  ncclComm_t get() const { return comm_; }
+
+  // Of one thread at a time. False: it is gone, or going.
+  bool Enter();
+  void Leave();
+  // What NCCL noticed by itself; OK where it is gone.
+  absl::Status AsyncError();
+
+  // ncclCommAbort, on a thread of its own. False: NCCL has not come back from it within `patience`. A second call does nothing.
+  bool Abort(absl::Duration patience);
+  // ncclCommDestroy; nothing is in flight, and all ranks do it. On the thread that calls NCCL.
+  absl::Status Destroy();
+
+ private:
+  const ncclComm_t comm_;
+  std::mutex mutex_;
+  std::condition_variable left_;
+  bool inside_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,24 @@
+// What a test tells the double of NCCL.
+//
+// The double carries NCCL's calls, those that we make, between processes and threads over shared memory; operations are queued on the
+// streams of the CUDA runtime's double. It ends the test by name (exit code 99) where NCCL leaves undefined what happens: ranks whose
+// calls differ, a communicator that is used when it is gone or destroyed while it is used, a group that is left open, memory that is
+// registered on one rank and not on another; and at any other call of NCCL. Its sums go down from the last rank, rounded at every hop:
+// not by our tree, on purpose. Its maximum and minimum drop NaN, as NCCL's.
+//
+// Example:
+//   doubles::SetNcclVersion(22703);
+#pragma once
+
+namespace zeroshard::backends::doubles {
+
+// What ncclGetVersion gives; default: as the header's.
+void SetNcclVersion(int version);
+// Whether ncclCommWindowRegister makes windows; default true. Else it gives success and none, as NCCL where there is no support.
+void SetNcclWindows(bool supported);
+// Whether ncclCommRegister fails.
+void SetNcclRegisterFails(bool fails);
+// Whether ncclCommAbort never comes back.
+void SetNcclAbortHangs(bool hangs);
+
+}  // namespace zeroshard::backends::doubles

@@ -1,0 +1,336 @@
+// The double of NCCL: the calls that we make. See nccl_control.h.
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/backends/nccl/doubles/nccl_control.h"
+#include "zeroshard/backends/nccl/doubles/queued_group.h"
+#include "zeroshard/backends/nccl/doubles/shared_group.h"
+#include "zeroshard/device/cuda/doubles/control.h"
+#include "zeroshard/device/late/end_test.h"
+
+namespace zeroshard::backends::doubles {
+namespace {
+
+using device::EndTest;
+
+std::atomic<int> version{NCCL_VERSION_CODE};
+std::atomic<bool> windows{true}, register_fails{false}, abort_hangs{false};
+
+// What operations in flight share with the communicator, which may be gone before them.
+struct CommState {
+  std::shared_ptr<SharedGroup> shared;
+  int rank = 0;
+  std::atomic<bool> aborted{false};
+  std::atomic<int> in_flight{0};
+};
+
+struct Registered {
+  size_t bytes = 0;
+  bool window = false;
+};
+
+}  // namespace
+}  // namespace zeroshard::backends::doubles
+
+using namespace zeroshard::backends::doubles;  // NOLINT(google-build-using-namespace): the functions are C's
+
+struct ncclComm {
+  std::shared_ptr<CommState> state;
+  std::map<const void*, Registered> registered;  // by the thread that calls NCCL
+  int splits = 0;
+};
+
+namespace {
+
+struct LiveComms {
+  std::mutex mutex;
+  std::map<ncclComm*, std::unique_ptr<ncclComm>> comms;
+  int made = 0;
+};
+LiveComms& Live() {
+  static LiveComms* const live = new LiveComms;  // Never destroyed: threads may outlive main.
+  return *live;
+}
+
+ncclComm* Add(const std::string& name, int rank, int world_size) {
+  auto comm = std::make_unique<ncclComm>();
+  comm->state = std::make_shared<CommState>();
+  comm->state->rank = rank;
+  comm->state->shared = SharedGroup::Open(name, rank, world_size);
+  std::lock_guard<std::mutex> lock(Live().mutex);
+  ncclComm* const key = comm.get();
+  Live().comms[key] = std::move(comm);
+  return key;
+}
+
+ncclComm& Checked(ncclComm_t comm, const char* call) {
+  std::lock_guard<std::mutex> lock(Live().mutex);
+  const auto found = Live().comms.find(comm);
+  if (found == Live().comms.end()) EndTest(absl::StrCat(call, " of a communicator that is gone"));
+  return *found->second;
+}
+
+std::unique_ptr<ncclComm> Remove(ncclComm_t comm, const char* call) {
+  std::lock_guard<std::mutex> lock(Live().mutex);
+  const auto found = Live().comms.find(comm);
+  if (found == Live().comms.end()) EndTest(absl::StrCat(call, " of a communicator that is gone"));
+  std::unique_ptr<ncclComm> removed = std::move(found->second);
+  Live().comms.erase(found);
+  return removed;
+}
+
+// The calls of this thread since ncclGroupStart.
+struct OpenGroup {
+  bool open = false;
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<CallArguments> calls;
+  ~OpenGroup() {
+    if (open) EndTest("a group was left open: nothing in it ever starts");
+  }
+};
+thread_local OpenGroup group;
+
+int RegisteredAs(const ncclComm& comm, const void* address, size_t bytes) {
+  auto next = comm.registered.upper_bound(address);
+  if (next == comm.registered.begin()) return 0;
+  const auto& [begin, memory] = *std::prev(next);
+  const size_t at = static_cast<size_t>(static_cast<const char*>(address) - static_cast<const char*>(begin));
+  return memory.window && at + bytes <= memory.bytes ? 1 : 0;
+}
+
+ncclResult_t Queue(ncclComm_t comm, cudaStream_t stream, CallArguments call, const char* name) {
+  ncclComm& on = Checked(comm, name);
+  if (!group.open) EndTest(absl::StrCat(name, " outside a group, where ours never is"));
+  if (group.comm != nullptr && (group.comm != comm || group.stream != stream)) {
+    EndTest("a group of two communicators or streams, which ours never is");
+  }
+  if (call.call != Call::kPeerToPeer && (call.root < 0 || call.root >= on.state->shared->world_size()))
+    return ncclInvalidArgument;
+  const size_t bytes = call.count * SizeOf(call.dtype);
+  const bool root = on.state->rank == call.root;
+  int registered = 0;
+  if (call.call != Call::kBroadcast || root) registered |= RegisteredAs(on, call.in, bytes);
+  if (call.call == Call::kBroadcast) registered = RegisteredAs(on, call.out, bytes);
+  call.registered = registered;
+  group.comm = comm;
+  group.stream = stream;
+  group.calls.push_back(call);
+  return ncclSuccess;
+}
+
+}  // namespace
+
+namespace zeroshard::backends::doubles {
+void SetNcclVersion(int v) { version = v; }
+void SetNcclWindows(bool supported) { windows = supported; }
+void SetNcclRegisterFails(bool fails) { register_fails = fails; }
+void SetNcclAbortHangs(bool hangs) { abort_hangs = hangs; }
+}  // namespace zeroshard::backends::doubles
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* v) {
+  *v = version;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess:
+      return "no error";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    default:
+      return "an error of the double";
+  }
+}
+
+const char* ncclGetLastError(ncclComm_t) { return "the double says no more"; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  std::memset(id, 0, sizeof *id);
+  std::lock_guard<std::mutex> lock(Live().mutex);
+  std::snprintf(id->internal, sizeof id->internal, "/zeroshard_nccl_%d_%d", getpid(), ++Live().made);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int world_size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  if (config == nullptr || config->blocking != 1) EndTest("a communicator that does not block, which ours never is");
+  *comm = Add(id.internal, rank, world_size);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
+  ncclComm& whole = Checked(comm, "ncclCommSplit");
+  if (config == nullptr || config->blocking != 1) EndTest("a communicator that does not block, which ours never is");
+  CommState& state = *whole.state;
+  const int64_t choice = (static_cast<int64_t>(color) << 32) + key;
+  const std::vector<int64_t> choices = state.shared->Exchange(state.rank, choice, state.aborted);
+  const int split = ++whole.splits;
+  if (choices.empty()) return ncclRemoteError;
+  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
+  int rank = 0, world_size = 0;
+  for (const int64_t theirs : choices) {
+    if (theirs >> 32 != color) continue;
+    ++world_size;
+    if (theirs < choice) ++rank;
+  }
+  *part = Add(absl::StrCat(state.shared->name(), "_", split, "_", color), rank, world_size);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  Checked(comm, "ncclCommGetAsyncError");
+  *error = ncclSuccess;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  while (abort_hangs) usleep(1000);
+  Remove(comm, "ncclCommAbort")->state->aborted = true;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const std::unique_ptr<ncclComm> removed = Remove(comm, "ncclCommDestroy");
+  if (removed->state->in_flight > 0) EndTest("ncclCommDestroy while operations are in flight");
+  if (!removed->registered.empty()) EndTest("ncclCommDestroy before its memory was deregistered");
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** address, size_t bytes) {
+  return cudaMalloc(address, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void* address) {
+  {
+    std::lock_guard<std::mutex> lock(Live().mutex);
+    for (const auto& [key, comm] : Live().comms) {
+      if (comm->registered.count(address) != 0) EndTest("ncclMemFree of memory that is registered");
+    }
+  }
+  return cudaFree(address) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* address, size_t bytes, void** handle) {
+  if (register_fails) return ncclInvalidUsage;
+  Checked(comm, "ncclCommRegister").registered[address] = {bytes, false};
+  *handle = address;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
+  if (Checked(comm, "ncclCommDeregister").registered.erase(handle) == 0)
+    EndTest("ncclCommDeregister of what is not registered");
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes, ncclWindow_t* window, int flags) {
+  ncclComm& on = Checked(comm, "ncclCommWindowRegister");
+  if (flags != NCCL_WIN_COLL_SYMMETRIC) EndTest("a window that is not symmetric, which ours always is");
+  if (bytes % NCCL_WIN_REQUIRED_ALIGNMENT != 0) EndTest("a window of no whole pages");
+  const std::vector<int64_t> sizes =
+      on.state->shared->Exchange(on.state->rank, static_cast<int64_t>(bytes), on.state->aborted);
+  if (sizes.empty()) return ncclRemoteError;
+  for (size_t r = 0; r < sizes.size(); ++r) {
+    if (sizes[r] != static_cast<int64_t>(bytes)) {
+      EndTest(absl::StrCat("a symmetric window of ", bytes, " bytes on rank ", on.state->rank, " and of ", sizes[r],
+                           " on rank ", r));
+    }
+  }
+  *window = nullptr;
+  if (!windows) return ncclSuccess;
+  on.registered[address] = {bytes, true};
+  *window = static_cast<ncclWindow_t>(address);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  if (Checked(comm, "ncclCommWindowDeregister").registered.erase(window) == 0) {
+    EndTest("ncclCommWindowDeregister of what is no window");
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  if (group.open) EndTest("a group within a group, which ours never is");
+  group.open = true;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (!group.open) EndTest("ncclGroupEnd without ncclGroupStart");
+  group.open = false;
+  const ncclComm_t comm = std::exchange(group.comm, nullptr);
+  const std::vector<CallArguments> calls = std::exchange(group.calls, {});
+  if (calls.empty()) return ncclSuccess;
+  const std::shared_ptr<CommState> state = Checked(comm, "ncclGroupEnd").state;
+  const auto queued = std::make_shared<QueuedGroup>(state->shared, state->rank);
+  for (const CallArguments& call : calls) queued->Add(call);
+  ++state->in_flight;
+  zeroshard::device::cuda::doubles::EnqueuePolled(group.stream, "nccl", queued->accesses(),
+                                                  [state, queued](const zeroshard::device::AddressMap& map) {
+                                                    const bool done = state->aborted || queued->Poll(map);
+                                                    if (done) --state->in_flight;
+                                                    return done;
+                                                  });
+  return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return Queue(comm, stream, {.call = Call::kPeerToPeer, .in = from, .count = count, .dtype = dtype, .root = peer},
+               "ncclSend");
+}
+
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return Queue(comm, stream, {.call = Call::kPeerToPeer, .out = to, .count = count, .dtype = dtype, .root = peer},
+               "ncclRecv");
+}
+
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t dtype, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return Queue(comm, stream, {.call = Call::kAllGather, .in = in, .out = out, .count = count, .dtype = dtype},
+               "ncclAllGather");
+}
+
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return Queue(comm, stream, {.call = Call::kBroadcast, .in = in, .out = out, .count = count, .dtype = dtype, .root = root},
+               "ncclBroadcast");
+}
+
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return Queue(comm, stream, {.call = Call::kAllReduce, .in = in, .out = out, .count = count, .dtype = dtype, .op = op},
+               "ncclAllReduce");
+}
+
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t dtype, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return Queue(comm, stream, {.call = Call::kReduceScatter, .in = in, .out = out, .count = count, .dtype = dtype, .op = op},
+               "ncclReduceScatter");
+}
+
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t dtype, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return Queue(comm, stream,
+               {.call = Call::kReduce, .in = in, .out = out, .count = count, .dtype = dtype, .op = op, .root = root},
+               "ncclReduce");
+}
+
+}  // extern "C"

@@ -1,0 +1,70 @@
+#include "zeroshard/backends/nccl/nccl_environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace zeroshard::backends {
+namespace {
+
+std::vector<std::string> SetByTheUser() {
+  std::vector<std::string> set;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    if (absl::StartsWith(*variable, "NCCL_")) set.emplace_back(*variable);
+  }
+  std::sort(set.begin(), set.end());
+  return set;
+}
+
+bool Fits(std::string_view name, std::string_view pattern, bool whole) {
+  return whole ? name == pattern : name.substr(0, pattern.size()) == pattern;
+}
+
+}  // namespace
+
+std::vector<std::string> PrepareEnvironment(const NcclEnvironment& environment) {
+  static std::mutex mutex;
+  static std::vector<std::string>* by_the_user = nullptr;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (by_the_user != nullptr) return *by_the_user;
+  by_the_user = new std::vector<std::string>(SetByTheUser());
+  setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
+  setenv("NCCL_RAS_ENABLE", "0", /*overwrite=*/0);
+  if (!environment.interface.empty()) setenv("NCCL_SOCKET_IFNAME", environment.interface.c_str(), /*overwrite=*/0);
+  if (environment.share_gpu)
+    setenv("NCCL_HOSTID", absl::StrCat("zeroshard-rank-", environment.rank).c_str(), /*overwrite=*/0);
+  return *by_the_user;
+}
+
+absl::Status CheckInterface(std::string_view wanted, std::span<const comm::NetworkAddress> here) {
+  if (wanted.empty()) return absl::OkStatus();
+  std::string_view patterns = wanted;
+  const bool exclude = patterns.front() == '^';
+  if (exclude) patterns.remove_prefix(1);
+  const bool whole = !patterns.empty() && patterns.front() == '=';
+  if (whole) patterns.remove_prefix(1);
+  std::set<std::string> names;
+  for (const comm::NetworkAddress& address : here) names.insert(address.interface);
+  for (const std::string& name : names) {
+    bool named = false;
+    for (const absl::string_view pattern : absl::StrSplit(absl::string_view(patterns.data(), patterns.size()), ',')) {
+      // A port may follow a name.
+      const absl::string_view alone = pattern.substr(0, pattern.find(':'));
+      named = named || (!alone.empty() && Fits(name, std::string_view(alone.data(), alone.size()), whole));
+    }
+    if (named != exclude) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("NCCL_SOCKET_IFNAME=", absl::string_view(wanted.data(), wanted.size()),
+                                                 ": no network interface of this host fits; those that are up: ",
+                                                 absl::StrJoin(names, ", "), ". Name one of them, or unset the variable"));
+}
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,35 @@
+// What NCCL reads from the environment: what we set there, what the user set, and whether the network interface that it names is there.
+//
+// What the user has set wins, and is given back to be shown. We set NCCL_RUNTIME_CONNECT=0 (all connections are made with the
+// communicator, so that no collective blocks the host later), NCCL_RAS_ENABLE=0 (or every process listens on port 28028), and, for
+// ranks that share a GPU, a NCCL_HOSTID for each, which NCCL would refuse otherwise.
+//
+// Example:
+//   for (const std::string& set : PrepareEnvironment({.rank = rank})) LOG(INFO) << set;
+//   ZS_RETURN_IF_ERROR(CheckInterface(wanted, addresses));
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "zeroshard/comm/network_address.h"
+
+namespace zeroshard::backends {
+
+struct NcclEnvironment {
+  int rank = 0;
+  std::string interface = {};  // for NCCL_SOCKET_IFNAME; empty: NCCL's choice
+  bool share_gpu = false;
+};
+
+// Sets what the user has not, once in a process, before the first call of NCCL. What the user had set, "NCCL_DEBUG=INFO", sorted.
+std::vector<std::string> PrepareEnvironment(const NcclEnvironment& environment);
+
+// `wanted` is NCCL_SOCKET_IFNAME's value: beginnings of names with commas between, after "^" those not to use, after "=" whole names.
+// Errors: kInvalidArgument no interface that is up fits; the message says which there are.
+absl::Status CheckInterface(std::string_view wanted, std::span<const comm::NetworkAddress> here);
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,44 @@
+#include "zeroshard/backends/nccl/nccl_environment.h"
+
+#include <cstdlib>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(NcclEnvironment, TakesWhatFitsOfTheInterfacesThatAreUp) {
+  const std::vector<comm::NetworkAddress> here = {{.interface = "lo"}, {.interface = "eth0"}, {.interface = "docker0"}};
+  for (const char* fits : {"", "eth", "eth0", "=eth0", "ib,eth", "^docker", "^=eth0", "eth0:1234"}) {
+    EXPECT_TRUE(CheckInterface(fits, here).ok()) << fits;
+  }
+  for (const char* none : {"ib", "=eth", "=ib0,eth", "^lo,eth,docker", "^=lo,eth0,docker0"}) {
+    const absl::Status status = CheckInterface(none, here);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << none;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(std::string("NCCL_SOCKET_IFNAME=") + none + ": no network interface"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("docker0, eth0, lo")) << none;
+  }
+}
+
+TEST(NcclEnvironment, LeavesWhatTheUserSetAndShowsIt) {
+  setenv("NCCL_RAS_ENABLE", "1", 1);
+  setenv("NCCL_ALGO", "Ring", 1);
+  unsetenv("NCCL_RUNTIME_CONNECT");
+  unsetenv("NCCL_SOCKET_IFNAME");
+  EXPECT_THAT(PrepareEnvironment({.rank = 3, .interface = "=eth7", .share_gpu = true}),
+              ElementsAre("NCCL_ALGO=Ring", "NCCL_RAS_ENABLE=1"));
+  EXPECT_STREQ(std::getenv("NCCL_RAS_ENABLE"), "1");
+  EXPECT_STREQ(std::getenv("NCCL_RUNTIME_CONNECT"), "0");
+  EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "=eth7");
+  EXPECT_STREQ(std::getenv("NCCL_HOSTID"), "zeroshard-rank-3");
+  // What was set by us is not taken for the user's.
+  EXPECT_THAT(PrepareEnvironment({}), ElementsAre("NCCL_ALGO=Ring", "NCCL_RAS_ENABLE=1"));
+}
+
+}  // namespace
+}  // namespace zeroshard::backends
