@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -53,6 +54,9 @@ double Common(const std::vector<Interval>& a, const std::vector<Interval>& b) {
 
 bool IsWait(const TraceSpan& span) { return span.category == "wait" || span.category == "host wait"; }
 
+// When the last rank began each collective.
+using Begun = std::map<Key, double>;
+
 // One rank's side of the trace.
 class RankTimeline {
  public:
@@ -62,84 +66,172 @@ class RankTimeline {
     if (span.category == "collective") collectives_.push_back(span);
     if (IsWait(span)) waits_.push_back(span);
   }
-
-  // `begun`: when the last rank began each collective.
-  RankOverlap Analyze(int rank, const std::map<Key, double>& begun) {
-    std::vector<Interval> transfers, waiting;
-    for (const TraceSpan& c : collectives_) transfers.push_back(TransferOf(c, begun));
+  // All are added.
+  void Finish() {
+    std::sort(waits_.begin(), waits_.end(), [](const TraceSpan& a, const TraceSpan& b) { return a.begin_us < b.begin_us; });
+    std::vector<Interval> waiting;
     for (const TraceSpan& wait : waits_) waiting.push_back({wait.begin_us, wait.end_us});
+    waiting_ = Union(std::move(waiting));
+    double before = 0;
+    for (const Interval& w : waiting_) {
+      waited_before_.push_back(before);
+      before += w.end - w.begin;
+    }
+  }
+
+  const std::vector<TraceSpan>& collectives() const { return collectives_; }
+  const std::vector<TraceSpan>& waits() const { return waits_; }
+  double begin() const { return begin_; }
+
+  // Computing done by the time `at`: all that was not waiting.
+  double Progress(double at) const {
+    const double since = std::max(0.0, at - begin_);
+    const auto next =
+        std::partition_point(waiting_.begin(), waiting_.end(), [at](const Interval& w) { return w.begin < at; });
+    if (next == waiting_.begin()) return since;
+    const Interval& last = *std::prev(next);
+    return since - waited_before_[next - waiting_.begin() - 1] - (std::min(last.end, at) - last.begin);
+  }
+
+  RankOverlap Measure(int rank, const Begun& begun) const {
+    std::vector<Interval> transfers;
+    for (const TraceSpan& c : collectives_) transfers.push_back(TransferOf(c, begun));
     double communication = 0;
     for (const Interval& t : transfers) communication += t.end - t.begin;
-    waiting_ = Union(waiting);
     return {.rank = rank,
             .wall_s = (end_ - begin_) / kSecond,
             .waiting_s = Length(waiting_) / kSecond,
             .communication_s = communication / kSecond,
-            .exposed_s = Common(Union(transfers), waiting_) / kSecond,
-            .least_exposed_s = LeastStall(begun) / kSecond};
+            .exposed_s = Common(Union(std::move(transfers)), waiting_) / kSecond};
   }
 
- private:
-  static Interval TransferOf(const TraceSpan& c, const std::map<Key, double>& begun) {
+  static Interval TransferOf(const TraceSpan& c, const Begun& begun) {
     const double last = begun.at({c.track, c.sequence});
     return {std::min(std::max(c.begin_us, last), c.end_us), c.end_us};
   }
 
-  // Computing done by the time `at`: all that was not waiting.
-  double Progress(double at) const {
-    double progress = std::max(0.0, at - begin_);
-    for (const Interval& w : waiting_) {
-      if (w.begin >= at) break;
-      progress -= std::min(w.end, at) - w.begin;
-    }
-    return progress;
-  }
-
-  // See "Note: What the critical path allows".
-  double LeastStall(const std::map<Key, double>& begun) {
-    std::sort(collectives_.begin(), collectives_.end(),
-              [](const TraceSpan& a, const TraceSpan& b) { return a.sequence < b.sequence; });
-    std::sort(waits_.begin(), waits_.end(), [](const TraceSpan& a, const TraceSpan& b) { return a.begin_us < b.begin_us; });
-    std::map<Key, double> ended;   // in the new schedule
-    std::map<int, double> free;    // each communicator
-    std::map<int, size_t> next;    // of each communicator's collectives, the first that is not placed
-    std::vector<Interval> stalls;  // {progress, length}
-    double stalled = 0;
-    std::map<int, std::vector<const TraceSpan*>> of_track;
-    for (const TraceSpan& c : collectives_) of_track[c.track].push_back(&c);
-    const auto time_of = [&](double progress) {
-      double time = progress;
-      for (const Interval& stall : stalls) time += stall.begin < progress ? stall.end : 0;
-      return time;
-    };
-    for (const TraceSpan& wait : waits_) {
-      const auto track = of_track.find(wait.awaited_track);
-      if (track == of_track.end()) continue;
-      for (size_t& i = next[wait.awaited_track]; i < track->second.size(); ++i) {
-        const TraceSpan& c = *track->second[i];
-        if (c.sequence > wait.sequence) break;
-        const Interval transfer = TransferOf(c, begun);
-        const double ready = c.ready_us < 0 ? 0 : time_of(Progress(c.ready_us));
-        double& end = free[c.track];
-        end = std::max(end, ready) + transfer.end - transfer.begin;
-        ended[{c.track, c.sequence}] = end;
-      }
-      const auto end = ended.find({wait.awaited_track, wait.sequence});
-      if (end == ended.end()) continue;
-      const double progress = Progress(wait.begin_us);
-      const double stall = end->second - (progress + stalled);
-      if (stall <= 0) continue;
-      stalls.push_back({progress, stall});
-      stalled += stall;
-    }
-    return stalled;
-  }
-
+ private:
   double begin_ = 1e300;
   double end_ = -1e300;
   std::vector<TraceSpan> collectives_;
   std::vector<TraceSpan> waits_;
   std::vector<Interval> waiting_;
+  std::vector<double> waited_before_;  // each of them
+};
+
+// All ranks anew, as early as their dependencies let them: see "Note: What the critical path allows".
+class Replay {
+ public:
+  Replay(const std::map<int, RankTimeline>& ranks, const Begun& begun) {
+    for (const auto& [rank, timeline] : ranks) {
+      ranks_[rank].timeline = &timeline;
+      for (const TraceSpan& c : timeline.collectives()) {
+        const Interval transfer = RankTimeline::TransferOf(c, begun);
+        const double ready = c.ready_us < 0 ? 0 : timeline.Progress(c.ready_us);
+        tracks_[c.track][c.sequence].push_back({rank, ready, transfer.end - transfer.begin});
+      }
+    }
+    while (PlaceTransfers() || PassWaits() || SkipAWait()) {
+    }
+  }
+
+  double ExposedSeconds(int rank) const {
+    const Rank& r = ranks_.at(rank);
+    return Common(Union(r.transfers), Union(r.stalls)) / kSecond;
+  }
+
+ private:
+  struct Part {
+    int rank = 0;
+    double ready = 0;  // progress of its computing
+    double length = 0;
+  };
+  struct Rank {
+    const RankTimeline* timeline = nullptr;
+    size_t next_wait = 0;
+    std::vector<std::pair<double, double>> stalled;  // {progress, for how long so far}
+    std::vector<Interval> stalls, transfers;         // of the new schedule
+    std::map<int, double> free;                      // each communicator
+    std::map<Key, double> ended;
+
+    bool Waits() const { return next_wait < timeline->waits().size(); }
+    double ProgressOfWait() const { return timeline->Progress(timeline->waits()[next_wait].begin_us); }
+    double TimeOf(double progress) const {
+      const auto next =
+          std::partition_point(stalled.begin(), stalled.end(), [&](const auto& stall) { return stall.first < progress; });
+      return timeline->begin() + progress + (next == stalled.begin() ? 0 : std::prev(next)->second);
+    }
+  };
+
+  // Whether it is known on every rank when a collective's inputs are there.
+  bool Known(const std::vector<Part>& parts) const {
+    return std::all_of(parts.begin(), parts.end(), [this](const Part& part) {
+      const Rank& rank = ranks_.at(part.rank);
+      return !rank.Waits() || part.ready <= rank.ProgressOfWait();
+    });
+  }
+
+  bool PlaceTransfers() {
+    bool any = false;
+    for (auto& [track, collectives] : tracks_) {
+      while (!collectives.empty() && Known(collectives.begin()->second)) {
+        const auto& [sequence, parts] = *collectives.begin();
+        double begin = 0;
+        for (const Part& part : parts) {
+          Rank& rank = ranks_[part.rank];
+          begin = std::max({begin, rank.free[track], rank.TimeOf(part.ready)});
+        }
+        for (const Part& part : parts) {
+          Rank& rank = ranks_[part.rank];
+          rank.transfers.push_back({begin, begin + part.length});
+          rank.ended[{track, sequence}] = rank.free[track] = begin + part.length;
+        }
+        collectives.erase(collectives.begin());
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  bool PassWaits() {
+    bool any = false;
+    for (auto& [number, rank] : ranks_) {
+      for (; rank.Waits(); ++rank.next_wait) {
+        const TraceSpan& wait = rank.timeline->waits()[rank.next_wait];
+        const auto ended = rank.ended.find({wait.awaited_track, wait.sequence});
+        if (ended == rank.ended.end()) {
+          const auto track = tracks_.find(wait.awaited_track);
+          if (track != tracks_.end() && track->second.count(wait.sequence) > 0) break;
+        } else {
+          Stall(rank, ended->second);
+        }
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  static void Stall(Rank& rank, double until) {
+    const double progress = rank.ProgressOfWait();
+    const double so_far = rank.stalled.empty() ? 0 : rank.stalled.back().second;
+    const double now = rank.timeline->begin() + progress + so_far;
+    if (until <= now) return;
+    rank.stalled.push_back({progress, so_far + until - now});
+    rank.stalls.push_back({now, until});
+  }
+
+  // A trace in which nothing can go on, as where spans were dropped: somebody does not wait.
+  bool SkipAWait() {
+    for (auto& [number, rank] : ranks_) {
+      if (!rank.Waits()) continue;
+      ++rank.next_wait;
+      return true;
+    }
+    return false;
+  }
+
+  std::map<int, Rank> ranks_;
+  std::map<int, std::map<int64_t, std::vector<Part>>> tracks_;  // of each communicator, what is not placed
 };
 
 TraceSpan SpanOf(const Json& event) {
@@ -181,7 +273,7 @@ absl::StatusOr<std::vector<TraceSpan>> ReadTrace(const std::string& path) {
 }
 
 std::vector<RankOverlap> AnalyzeOverlap(const std::vector<TraceSpan>& spans) {
-  std::map<Key, double> begun;
+  Begun begun;
   std::map<int, RankTimeline> ranks;
   for (const TraceSpan& span : spans) {
     ranks[span.rank].Add(span);
@@ -189,8 +281,13 @@ std::vector<RankOverlap> AnalyzeOverlap(const std::vector<TraceSpan>& spans) {
     const auto [at, is_new] = begun.try_emplace({span.track, span.sequence}, span.begin_us);
     if (!is_new) at->second = std::max(at->second, span.begin_us);
   }
+  for (auto& [rank, timeline] : ranks) timeline.Finish();
+  const Replay replay(ranks, begun);
   std::vector<RankOverlap> overlaps;
-  for (auto& [rank, timeline] : ranks) overlaps.push_back(timeline.Analyze(rank, begun));
+  for (const auto& [rank, timeline] : ranks) {
+    overlaps.push_back(timeline.Measure(rank, begun));
+    overlaps.back().least_exposed_s = replay.ExposedSeconds(rank);
+  }
   return overlaps;
 }
 

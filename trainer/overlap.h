@@ -6,12 +6,13 @@
 //   waiting    the rank's compute stream, or its host thread, stands in a wait for a collective. All other time is computing.
 //   communication = the time of all transfers; exposed = the part of it that falls into waiting; hidden = communication - exposed.
 //
-// Note: What the critical path allows. The same computing and the same transfers, each as long as it was, are run anew as early as
-// their recorded dependencies let them: a transfer begins when the computing that it comes after is done (`ready`: the latest of the
-// events that it was issued to come after) and the transfer before it on its communicator has ended; computing stops at a wait until
-// the transfer waited for has ended. When a collective was called plays no part: one that was called later than its inputs were
-// ready could have been hidden, and counts against the run. The exposed time of that schedule is what no order of calls avoids;
-// allowed = communication - it. hidden / allowed is at most about 1; 1 where nothing is allowed.
+// Note: What the critical path allows. The same computing and the same transfers, each as long as it was, are run anew on all
+// ranks together, as early as their recorded dependencies let them: a transfer begins when on every rank the computing that it
+// comes after is done (`ready`: the latest of the events that it was issued to come after) and the transfer before it on its
+// communicator has ended; computing stops at a wait until the transfer waited for has ended. When a collective was called plays
+// no part: one that was called later than its inputs were ready could have been hidden, and counts against the run. The exposed
+// time of that schedule is what no time of calls avoids; allowed = communication - it. hidden / allowed is at most about 1; 1
+// where nothing is allowed.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::vector<TraceSpan> spans, ReadTrace("run.trace.json"));

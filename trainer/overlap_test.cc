@@ -85,6 +85,40 @@ TEST(Overlap, PeersThatComeLateAreNoCommunication) {
   }
 }
 
+TEST(Overlap, APeerWhoseInputsComeLateIsOnTheCriticalPath) {
+  // Rank 0 is ready at 10, and waits from 40 on; rank 1 is ready at 90: nothing could have hidden the transfer on rank 0.
+  const std::vector<RankOverlap> o =
+      AnalyzeOverlap({Compute(0, 40), Collective(1, 10, 10, 110), Wait(1, 40, 110), Compute(0, 90, 1),
+                      Collective(1, 90, 90, 110, 1), Compute(90, 115, 1), Wait(1, 115, 115, 1)});
+  ASSERT_EQ(o.size(), 2u);
+  EXPECT_NEAR(o[0].exposed_s, 20e-6, 1e-12);
+  EXPECT_NEAR(o[0].least_exposed_s, 20e-6, 1e-12);
+  EXPECT_NEAR(o[1].communication_s, 20e-6, 1e-12);
+  EXPECT_NEAR(o[1].exposed_s, 0, 1e-12);
+  EXPECT_NEAR(o[1].hidden_of_allowed(), 1, 1e-9);
+}
+
+TEST(Overlap, WhatAPeerHadToWaitForIsOnTheCriticalPathToo) {
+  // Rank 1 computes on when the first transfer has come, at 30; only then it is ready for the second. Both ranks waited well.
+  const std::vector<RankOverlap> o =
+      AnalyzeOverlap({Compute(0, 10), Collective(1, 10, 10, 30), Compute(10, 50), Collective(2, 10, 40, 60), Wait(2, 50, 60),
+                      Compute(60, 70), Compute(0, 10, 1), Collective(1, 10, 10, 30, 1), Wait(1, 10, 30, 1),
+                      Compute(30, 40, 1), Collective(2, 40, 40, 60, 1), Wait(2, 40, 60, 1), Compute(60, 70, 1)});
+  ASSERT_EQ(o.size(), 2u);
+  for (const RankOverlap& rank : o) {
+    EXPECT_NEAR(rank.communication_s, 40e-6, 1e-12);
+    EXPECT_NEAR(rank.least_exposed_s, rank.exposed_s, 1e-12);
+  }
+  EXPECT_NEAR(o[0].exposed_s, 10e-6, 1e-12);
+  EXPECT_NEAR(o[1].exposed_s, 40e-6, 1e-12);
+}
+
+TEST(Overlap, ATraceWithHolesIsReadToItsEnd) {
+  // A wait for what never began in the trace, and one for what comes after a wait for itself.
+  const RankOverlap o = Only({Compute(0, 10), Wait(7, 10, 20), Collective(8, 50, 30, 40), Wait(8, 30, 40), Compute(40, 60)});
+  EXPECT_NEAR(o.communication_s, 10e-6, 1e-12);
+}
+
 TEST(Overlap, WhatIsNoTraceIsNamed) {
   const std::string path = ::testing::TempDir() + "/no_trace.json";
   for (const char* text : {"", "[1, 2]", "{\"traceEvents\": 3}", "{\"traceEvents\": [{\"ph\": \"X\", \"ts\": \"soon\"}]}"}) {
