@@ -75,6 +75,7 @@ class Connector {
   void AcceptVisitor(std::vector<Visitor>& visitors);
   bool Hear(Visitor& visitor);
   absl::Status Welcome(Visitor& visitor);
+  void TurnedAway(const absl::Status& why);
   std::vector<int> Unconnected() const;
   Socket& Slot(int peer, ConnectionKind kind) {
     PeerSockets& sockets = peers_[static_cast<size_t>(peer)];
@@ -87,6 +88,7 @@ class Connector {
   comm::NetworkAddress address_;
   Socket listener_;
   std::string token_;
+  absl::Time last_said_ = absl::InfinitePast();
 };
 
 // Whether all ranks are on this host; waits until all have come.
@@ -244,6 +246,13 @@ absl::Status Connector::Welcome(Visitor& visitor) {
   return absl::OkStatus();
 }
 
+// Says so once a second at most.
+void Connector::TurnedAway(const absl::Status& why) {
+  if (absl::Now() - last_said_ < absl::Seconds(1)) return;
+  last_said_ = absl::Now();
+  LOG(WARNING) << "rank " << options_.rank << " turned a connection away: " << why.message();
+}
+
 absl::Status Connector::AcceptHigherRanks() {
   std::vector<Visitor> visitors;
   for (std::vector<int> missing = Unconnected(); !missing.empty(); missing = Unconnected()) {
@@ -262,7 +271,7 @@ absl::Status Connector::AcceptHigherRanks() {
       if (entries[i + 1].revents != 0 && !Hear(visitor)) continue;
       if (visitor.have == sizeof(Greeting)) {
         const absl::Status status = Welcome(visitor);
-        if (!status.ok()) LOG(WARNING) << "rank " << options_.rank << " turned a connection away: " << status.message();
+        if (!status.ok()) TurnedAway(status);
       } else if (absl::Now() - visitor.since < kVisitTime) {
         staying.push_back(std::move(visitor));
       }

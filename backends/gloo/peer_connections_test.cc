@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "zeroshard/backends/gloo/greeting.h"
 #include "zeroshard/comm/network_address.h"
 #include "zeroshard/comm/store_memory.h"
+#include "zeroshard/comm/testing/strangers.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -163,6 +165,36 @@ TEST(ConnectPeers, TurnsStrangersAwayHoweverTheyBehave) {
   peers.push_back(std::move(second));
   ExpectConnected(peers);
   for (const int stranger : strangers) close(stranger);
+}
+
+TEST(ConnectPeers, BearsTenThousandStrangers) {
+  comm::MemoryStore store;
+  Peers first = absl::UnknownError("");
+  std::thread rank_0([&] { first = ConnectPeers(Options(store, 0, 2)); });
+  ASSERT_EQ(store.Set("host/1", "not yet here"), absl::OkStatus());
+  const auto published = store.Get("address/0", absl::Seconds(20));
+  ASSERT_TRUE(published.ok());
+  const std::vector<std::string> parts = absl::StrSplit(*published, ' ');
+  int port = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(parts[1], &port));
+  comm::testing::Strangers strangers;
+  std::atomic<bool> over{false};
+  std::thread storm([&] {
+    while (strangers.visits() < 10000) strangers.Visit({parts[0], port});
+    while (!over) strangers.Visit({parts[0], port});
+  });
+  while (strangers.visits() < 9000) absl::SleepFor(absl::Milliseconds(1));
+  ConnectOptions options = Options(store, 1, 2);
+  options.interface = parts[0];
+  std::vector<Peers> peers;
+  peers.push_back(absl::UnknownError(""));
+  peers.push_back(ConnectPeers(options));
+  rank_0.join();
+  over = true;
+  storm.join();
+  peers[0] = std::move(first);
+  ExpectConnected(peers);
+  EXPECT_GT(strangers.answered(), 5000);
 }
 
 }  // namespace

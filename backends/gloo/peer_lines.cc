@@ -12,7 +12,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 
@@ -21,24 +20,18 @@ namespace {
 
 constexpr char kMagic[8] = {'z', 's', 'l', 'i', 'n', 'e', '\n', 2};
 
-// How long a peer may take to answer: its listening thread does nothing else.
-constexpr std::chrono::milliseconds kPatience{500};
-
-// What a peer may say it gave up for; anything else is a peer that is gone, as far as others are concerned.
-absl::StatusCode PeerCode(int32_t code) {
-  return code == static_cast<int32_t>(absl::StatusCode::kFailedPrecondition) ? absl::StatusCode::kFailedPrecondition
-                                                                             : absl::StatusCode::kUnavailable;
-}
-
 }  // namespace
 
 PeerLines::PeerLines(int rank, std::vector<Socket> lines, Heard heard)
-    : rank_(rank), heard_(std::move(heard)), peers_(lines.size()), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : Lines(rank, lines.size(), std::move(heard)), peers_(lines.size()), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   for (size_t i = 0; i < lines.size(); ++i) peers_[i].line = std::move(lines[i]);
   thread_ = std::thread([this] { Listen(); });
 }
 
-PeerLines::~PeerLines() {
+PeerLines::~PeerLines() { StopListening(); }
+
+void PeerLines::StopListening() {
+  if (!thread_.joinable()) return;
   const uint64_t one = 1;
   if (write(stop_.get(), &one, sizeof(one)) != sizeof(one)) LOG(ERROR) << "eventfd: " << strerror(errno);
   thread_.join();
@@ -69,60 +62,25 @@ void PeerLines::Doing(const comm::OperationHeader& operation) {
   doing_ = operation;
 }
 
-bool PeerLines::Ask(int peer) {
+bool PeerLines::Ask(int peer, Answer& answer) {
   Peer& entry = peers_[static_cast<size_t>(peer)];
   std::unique_lock<std::mutex> lock(mutex_);
-  if (entry.state != State::kHere || !entry.line || entry.questions == kMostQuestions) return false;
+  if (!entry.line || entry.questions == kMostQuestions) return false;
   ++entry.questions;
   entry.answers = false;
   const Message message = MakeMessage(Word::kAsk, 0, "");
   send(entry.line.get(), &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
-  changed_.wait_for(lock, kPatience, [&] { return entry.answers || entry.state != State::kHere; });
+  changed_.wait_for(lock, absl::ToChronoMilliseconds(kPatience),
+                    [&] { return entry.answers || state(peer) != State::kHere; });
+  answer = entry.answer;
   return entry.answers;
 }
 
-void PeerLines::Answer(Peer& peer) {
+void PeerLines::Reply(Peer& peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (peer.answered++ >= kMostQuestions) return;
-  const bool begun = doing_.magic != 0;
-  const Message message =
-      MakeMessage(Word::kAnswer, waits_for_.load(std::memory_order_relaxed),
-                  begun ? absl::StrCat("was last in ", comm::Describe(doing_)) : "has begun no operation");
+  const Message message = MakeMessage(Word::kAnswer, waits_for_.load(std::memory_order_relaxed), LastIn(doing_));
   send(peer.line.get(), &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-std::string PeerLines::WhyLate(int peer) {
-  std::string chain;
-  std::vector<bool> seen(peers_.size(), false);
-  for (int suspect = peer;;) {
-    seen[static_cast<size_t>(suspect)] = true;
-    if (!Ask(suspect)) {
-      const absl::Status why = WhyFailed(suspect, absl::ZeroDuration());
-      if (!why.ok()) return absl::StrCat(why.message(), chain);
-      if (state(suspect) == State::kLeft) return absl::StrCat("rank ", suspect, " has left", chain);
-      return absl::StrCat("rank ", suspect, " does not answer: its process is stopped, or cut off", chain);
-    }
-    std::unique_lock<std::mutex> lock(mutex_);
-    const Peer& entry = peers_[static_cast<size_t>(suspect)];
-    const int next = entry.waits_for;
-    if (next < 0 || next >= static_cast<int>(peers_.size()) || next == rank_ || seen[static_cast<size_t>(next)]) {
-      return absl::StrCat("rank ", suspect, " answers, and ", entry.doing, chain);
-    }
-    chain = absl::StrCat("; rank ", suspect, " waits for it", chain);
-    suspect = next;
-  }
-}
-
-PeerLines::State PeerLines::state(int peer) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return peers_[static_cast<size_t>(peer)].state;
-}
-
-absl::Status PeerLines::WhyFailed(int peer, absl::Duration patience) const {
-  const Peer& entry = peers_[static_cast<size_t>(peer)];
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_for(lock, absl::ToChronoMilliseconds(patience), [&] { return entry.state != State::kHere; });
-  return entry.why;
 }
 
 void PeerLines::Listen() {
@@ -153,9 +111,7 @@ bool PeerLines::Hear(int rank) {
       recv(peer.line.get(), reinterpret_cast<char*>(&peer.message) + peer.have, sizeof(Message) - peer.have, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got <= 0) {
-    Conclude(rank, State::kFailed,
-             absl::UnavailableError(absl::StrCat("rank ", rank, " is gone: its process ended, or it left without a word (",
-                                                 got == 0 ? "connection closed" : strerror(errno), ")")));
+    End(rank, State::kFailed, Gone(rank, got == 0 ? "connection closed" : strerror(errno)));
     return true;
   }
   peer.have += static_cast<size_t>(got);
@@ -164,8 +120,14 @@ bool PeerLines::Hear(int rank) {
   if (HearOfWaiting(peer)) return false;
   State state = State::kFailed;
   const absl::Status why = Meaning(rank, peer.message, state);
-  Conclude(rank, state, why);
+  End(rank, state, why);
   return true;
+}
+
+void PeerLines::End(int rank, State state, const absl::Status& why) {
+  Conclude(rank, state, why);
+  const std::lock_guard<std::mutex> lock(mutex_);  // Whoever asks has looked, or waits.
+  changed_.notify_all();
 }
 
 // A question, or an answer: no last word.
@@ -173,14 +135,13 @@ bool PeerLines::HearOfWaiting(Peer& peer) {
   const Message& message = peer.message;
   if (!IsMessage(message)) return false;
   if (message.word == static_cast<uint32_t>(Word::kAsk)) {
-    Answer(peer);
+    Reply(peer);
     return true;
   }
   if (message.word != static_cast<uint32_t>(Word::kAnswer)) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   peer.answers = true;
-  peer.waits_for = message.code;
-  peer.doing = absl::Utf8SafeCHexEscape(absl::string_view(message.text, message.text_bytes));
+  peer.answer = {.waits_for = message.code, .doing = std::string(message.text, message.text_bytes)};
   changed_.notify_all();
   return true;
 }
@@ -189,7 +150,7 @@ bool PeerLines::IsMessage(const Message& message) {
   return std::memcmp(message.magic, kMagic, sizeof(kMagic)) == 0 && message.text_bytes <= sizeof(message.text);
 }
 
-absl::Status PeerLines::Meaning(int peer, const Message& message, State& state) const {
+absl::Status PeerLines::Meaning(int peer, const Message& message, State& state) {
   state = State::kFailed;
   if (!IsMessage(message))
     return absl::UnavailableError(absl::StrCat("rank ", peer, " sent bytes that are no message of its line"));
@@ -197,18 +158,7 @@ absl::Status PeerLines::Meaning(int peer, const Message& message, State& state) 
     state = State::kLeft;
     return absl::OkStatus();
   }
-  const absl::string_view text(message.text, message.text_bytes);
-  return absl::Status(PeerCode(message.code), absl::StrCat("rank ", peer, " gave up: ", absl::Utf8SafeCHexEscape(text)));
-}
-
-void PeerLines::Conclude(int peer, State state, const absl::Status& why) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    peers_[static_cast<size_t>(peer)].state = state;
-    peers_[static_cast<size_t>(peer)].why = why;
-    changed_.notify_all();
-  }
-  heard_(peer, why);
+  return GaveUp(peer, message.code, std::string_view(message.text, message.text_bytes));
 }
 
 }  // namespace zeroshard::backends

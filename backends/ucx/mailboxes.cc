@@ -1,25 +1,11 @@
 #include "zeroshard/backends/ucx/mailboxes.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "zeroshard/backends/ucx/futex.h"
+
 namespace zeroshard::backends {
-namespace {
-
-// The word lies in memory of several processes.
-static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
-
-long Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
-  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, timeout, nullptr, 0);
-}
-
-}  // namespace
-
 int64_t Mailboxes::Bytes(int world_size) {
   return static_cast<int64_t>(sizeof(Bell) + sizeof(Slot) * kSlots * static_cast<size_t>(world_size) * comm::kChannels);
 }
@@ -60,16 +46,14 @@ void Mailboxes::Sleep(absl::FunctionRef<bool()> ready, std::chrono::nanoseconds 
   const uint32_t rings = bell.rings.load(std::memory_order_seq_cst);
   bell.sleeps.store(1, std::memory_order_seq_cst);
   if (!ready()) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
-    const timespec timeout = {.tv_sec = seconds.count(), .tv_nsec = (most - seconds).count()};
-    Futex(bell.rings, FUTEX_WAIT, rings, &timeout);
+    SleepOnFutex(bell.rings, rings, most);
   }
   bell.sleeps.store(0, std::memory_order_relaxed);
 }
 
 void Mailboxes::Ring(Bell& bell) {
   bell.rings.fetch_add(1, std::memory_order_seq_cst);
-  Futex(bell.rings, FUTEX_WAKE, 1, nullptr);
+  WakeFutex(bell.rings);
 }
 
 }  // namespace zeroshard::backends

@@ -8,15 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "zeroshard/backends/ucx/await_value.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// How often a rank that waits for others looks whether that is of use still.
-constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 // What a rank publishes of its memory, before UCX's key.
 struct Card {
@@ -32,14 +28,10 @@ std::string KeyOf(const MappingOptions& options, std::string_view what, int rank
 }
 
 absl::StatusOr<std::string> Await(const MappingOptions& options, std::string_view what, int rank) {
-  const std::string key = KeyOf(options, what, rank);
-  while (true) {
-    absl::StatusOr<std::string> value = options.store->Get(key, kLook);
-    if (value.ok() || !absl::IsDeadlineExceeded(value.status())) return value;
-    ZS_RETURN_IF_ERROR(options.given_up());
-    if (Clock::now() < options.deadline) continue;
-    return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " did not allocate its part of shared memory in time"));
-  }
+  absl::StatusOr<std::string> value =
+      AwaitValue(*options.store, KeyOf(options, what, rank), options.deadline, options.given_up);
+  if (!absl::IsDeadlineExceeded(value.status())) return value;
+  return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " did not allocate its part of shared memory in time"));
 }
 
 }  // namespace

@@ -36,9 +36,16 @@ struct Setting {
   const char* value;
 };
 
+// UCX 1.13 takes these from the environment alone (ucp_config_modify calls them invalid), and without them it leaves shared
+// memory for TCP where it is to tell of failed peers. Set before there are threads, since nobody may read the environment
+// meanwhile.
+[[maybe_unused]] const bool kInEnvironment = [] {
+  setenv("UCX_SYSV_ERROR_HANDLING", "y", /*overwrite=*/0);
+  setenv("UCX_POSIX_ERROR_HANDLING", "y", /*overwrite=*/0);
+  return true;
+}();
+
 constexpr Setting kSettings[] = {
-    {"POSIX_ERROR_HANDLING", "y"},
-    {"SYSV_ERROR_HANDLING", "y"},
     {"KEEPALIVE_INTERVAL", "1s"},
     {"KEEPALIVE_NUM_EPS", "1024"},
 };
@@ -48,10 +55,11 @@ class Configuration {
   ~Configuration() {
     if (config_ != nullptr) ucp_config_release(config_);
   }
-  absl::Status Read() {
+  absl::Status Read(UcxWays ways) {
     ZS_RETURN_IF_ERROR(FromUcx(ucp_config_read(nullptr, nullptr, &config_), "reading its configuration"));
     for (const Setting& setting : kSettings) ZS_RETURN_IF_ERROR(Set(setting));
-    return std::getenv("UCX_TLS") == nullptr ? Set({"TLS", "^cma"}) : absl::OkStatus();
+    if (ways == UcxWays::kSharedMemory) return Set({"TLS", "sysv"});
+    return std::getenv("UCX_TLS") == nullptr ? Set({"TLS", "^cma,posix"}) : absl::OkStatus();
   }
   const ucp_config_t* get() const { return config_; }
 
@@ -66,11 +74,11 @@ class Configuration {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UcxContext>> UcxContext::Create(int world_size) {
+absl::StatusOr<std::unique_ptr<UcxContext>> UcxContext::Create(int world_size, UcxWays ways) {
   static const bool logs = (ucs_log_push_handler(&Log), true);
   static_cast<void>(logs);
   Configuration configuration;
-  ZS_RETURN_IF_ERROR(configuration.Read());
+  ZS_RETURN_IF_ERROR(configuration.Read(ways));
   ucp_params_t parameters = {};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;

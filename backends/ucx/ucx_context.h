@@ -1,11 +1,12 @@
 // UcxContext: UCX's library as this project wants it set up, whatever the environment forgot to say.
 //
-// Shared memory is kept although peers may fail (UCX leaves it for TCP by default), a peer that died is noticed within a second or
-// two, and CMA, slower than mapped memory, is left out. UCX_TLS and UCX_NET_DEVICES of the environment are the user's, and stay.
-// What UCX logs goes to glog: its own log would go to the standard output.
+// Shared memory is kept although peers may fail (UCX leaves it for TCP by default), a peer that died is noticed within a second
+// or two, and CMA, slower than mapped memory, is left out. Shared memory is System V's, which no folder bounds (containers'
+// /dev/shm is small), and which the system takes back with the last process that holds it. UCX_TLS and UCX_NET_DEVICES of the
+// environment are the user's, and stay. What UCX logs goes to glog: its own log would go to the standard output.
 //
 // Example:
-//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size));
+//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size, UcxWays::kAll));
 //   ucp_worker_create(context->get(), ...);
 #pragma once
 
@@ -16,10 +17,14 @@
 
 namespace zeroshard::backends {
 
+// What messages may go by.
+enum class UcxWays { kSharedMemory, kAll };
+
 class UcxContext {
  public:
+  // kAll: what UCX_TLS names, where it is set. Over shared memory alone UCX opens no port.
   // Errors: FromUcx.
-  static absl::StatusOr<std::unique_ptr<UcxContext>> Create(int world_size);
+  static absl::StatusOr<std::unique_ptr<UcxContext>> Create(int world_size, UcxWays ways);
   ~UcxContext() { ucp_cleanup(context_); }
   UcxContext(const UcxContext&) = delete;
   UcxContext& operator=(const UcxContext&) = delete;

@@ -1,9 +1,12 @@
 // UcxTransport: comm::Transport over UCX: messages by UCP's tags, and memory that ranks of one host read in place.
 //
-// Where every rank proves to see every other's memory (mapped_region.h), memory of Allocate is mapped, and short messages go by
-// mailboxes in it. All else goes by messages, whose way is UCX's choice: the network's own between hosts. What ranks say about
-// themselves, that they leave or gave up and why, goes over lines of their own (peer_lines.h), by which a dead process is known at
-// once.
+// Shared memory is tried first, and alone. Where every rank proves to see every other's (mapped_region.h), memory of Allocate
+// is mapped, short messages go by mailboxes in it, long ones through UCX's, and UCX opens no port. Else all goes by messages,
+// whose way is UCX's choice: the network's own between hosts; its ports take nobody once all ranks are connected, and a message
+// counts where it carries a number that its receiver published in the store. What ranks say about themselves, that they leave
+// or gave up and why, goes over lines of their own, by which a dead process is known at once: in shared memory
+// (mapped_lines.h), where all share it, else over TCP (peer_lines.h). Where memory is shared a rank holds the same descriptors
+// and threads however many ranks there are.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport,
@@ -24,9 +27,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "zeroshard/backends/gloo/lines.h"
 #include "zeroshard/backends/gloo/peer_connections.h"
 #include "zeroshard/backends/gloo/peer_lines.h"
 #include "zeroshard/backends/ucx/mailboxes.h"
+#include "zeroshard/backends/ucx/mapped_lines.h"
 #include "zeroshard/backends/ucx/mapped_region.h"
 #include "zeroshard/backends/ucx/read_guard.h"
 #include "zeroshard/backends/ucx/region_table.h"
@@ -37,8 +42,8 @@ namespace zeroshard::backends {
 
 class UcxTransport final : public comm::Transport {
  public:
-  // Collective. options.store outlives the transport and those split from it. options.interface is where lines are; UCX takes the
-  // networks that UCX_NET_DEVICES names. Errors: see ConnectPeers; UCX's.
+  // Collective. options.store outlives the transport and those split from it. options.interface is where lines are; UCX takes
+  // the networks that UCX_NET_DEVICES names. Errors: see ConnectPeers; UCX's.
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Connect(const ConnectOptions& options);
   ~UcxTransport() override;
 
@@ -80,9 +85,12 @@ class UcxTransport final : public comm::Transport {
   UcxTransport(const ConnectOptions& options, std::string store_prefix);
   static absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectUnder(const ConnectOptions& options, std::string store_prefix);
   absl::Status Open();
-  absl::Status ConnectWorkers(comm::Store& store, comm::Deadline deadline);
-  absl::Status Greet(comm::Deadline deadline);
-  absl::Status ShareGuard(comm::Deadline deadline);
+  absl::Status OpenWays(comm::Store& store, UcxWays ways, comm::Deadline deadline);
+  absl::Status ConnectWorkers(comm::Store& store, UcxWays ways, comm::Deadline deadline);
+  absl::Status Greet(int64_t bytes, comm::Deadline deadline);
+  absl::Status MoveLines(comm::Deadline deadline);
+  absl::Status ShareGuard(UcxWays ways, comm::Deadline deadline);
+  ucp_tag_t TagOf(int sender, int receiver, comm::Channel channel) const;
   absl::StatusOr<std::unique_ptr<MappedRegion>> MakeRegion(const std::string& name, int64_t bytes, comm::Deadline deadline);
 
   comm::Transfer Begin(bool sends, int peer, comm::Channel channel, void* data, int64_t bytes);
@@ -108,8 +116,9 @@ class UcxTransport final : public comm::Transport {
   const ConnectOptions options_;
   const std::string store_prefix_;  // of this group's keys in options_.store
   std::shared_ptr<UcxWorker> worker_;
-  Socket wake_;         // an eventfd: something other than a message happened
-  bool spins_ = false;  // before it sleeps: every rank has a core of this host
+  std::vector<uint64_t> numbers_;  // [world_size]: what messages to each rank carry
+  Socket wake_;                    // an eventfd: something other than a message happened
+  bool spins_ = false;             // before it sleeps: every rank has a core of this host
 
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<uint64_t> free_;  // numbers of records, from 1
@@ -131,7 +140,7 @@ class UcxTransport final : public comm::Transport {
   std::function<void(int rank, const absl::Status& why)> on_peer_failed_;
   std::optional<std::pair<int, absl::Status>> first_failure_;
 
-  std::unique_ptr<PeerLines> lines_;  // the last: its thread calls Heard
+  std::unique_ptr<Lines> lines_;  // the last: its thread calls Heard
 };
 
 }  // namespace zeroshard::backends

@@ -33,10 +33,6 @@ constexpr milliseconds kAftermath{100};
 // How long a broken connection waits for the peer's last word, which says more.
 constexpr absl::Duration kLastWord = absl::Milliseconds(300);
 
-ucp_tag_t TagOf(int sender, Channel channel) {
-  return static_cast<ucp_tag_t>(sender) * comm::kChannels + static_cast<ucp_tag_t>(channel);
-}
-
 }  // namespace
 
 Transfer UcxTransport::Send(int peer, Channel channel, const void* data, int64_t bytes) {
@@ -69,9 +65,9 @@ Transfer UcxTransport::Begin(bool sends, int peer, Channel channel, void* data, 
   }
   ++by_ucx_;
   if (sends) {
-    worker_->Send(peer, TagOf(options_.rank, channel), data, static_cast<size_t>(bytes), record.message);
+    worker_->Send(peer, TagOf(options_.rank, peer, channel), data, static_cast<size_t>(bytes), record.message);
   } else {
-    worker_->Receive(TagOf(peer, channel), data, static_cast<size_t>(bytes), record.message);
+    worker_->Receive(TagOf(peer, options_.rank, channel), data, static_cast<size_t>(bytes), record.message);
   }
   return {number};
 }

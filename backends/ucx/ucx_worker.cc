@@ -1,9 +1,19 @@
 #include "zeroshard/backends/ucx/ucx_worker.h"
 
+#include <linux/filter.h>
 #include <poll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "zeroshard/backends/ucx/ucx_errors.h"
@@ -18,15 +28,34 @@ using Clock = std::chrono::steady_clock;
 // How long endpoints may take to close, all together, and messages to end with them.
 constexpr std::chrono::milliseconds kMostClosing{1000};
 
+// This process's TCP sockets that listen at one address, as UCX's do; sorted.
+std::vector<int> Listeners() {
+  std::vector<int> listeners;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    int descriptor = -1;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &descriptor)) continue;
+    int listens = 0;
+    socklen_t length = sizeof(listens);
+    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) continue;
+    sockaddr_storage address = {};
+    length = sizeof(address);
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) continue;
+    if (address.ss_family == AF_INET || address.ss_family == AF_INET6) listeners.push_back(descriptor);
+  }
+  std::sort(listeners.begin(), listeners.end());
+  return listeners;
+}
+
 }  // namespace
 
 UcxWorker::UcxWorker(std::unique_ptr<UcxContext> context, int world_size) : context_(std::move(context)) {
   for (int i = 0; i < world_size; ++i) ends_.push_back(std::make_unique<End>());
 }
 
-absl::StatusOr<std::shared_ptr<UcxWorker>> UcxWorker::Create(int world_size) {
+absl::StatusOr<std::shared_ptr<UcxWorker>> UcxWorker::Create(int world_size, UcxWays ways) {
   const device::VendorScope scope;
-  ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size));
+  ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size, ways));
   std::shared_ptr<UcxWorker> worker(new UcxWorker(std::move(context), world_size));
   ZS_RETURN_IF_ERROR(worker->Open());
   return worker;
@@ -36,7 +65,22 @@ absl::Status UcxWorker::Open() {
   ucp_worker_params_t parameters = {};
   parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  ZS_RETURN_IF_ERROR(FromUcx(ucp_worker_create(context_->get(), &parameters, &worker_), "making a worker"));
+  {
+    // One at a time, so that what listens afterwards and did not before is this worker's.
+    static std::mutex making;
+    const std::lock_guard<std::mutex> lock(making);
+    const std::vector<int> before = Listeners();
+    const absl::Status made = FromUcx(ucp_worker_create(context_->get(), &parameters, &worker_), "making a worker");
+    if (absl::IsResourceExhausted(made)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(made.message(),
+                       ": this host has no room for its shared memory; `ipcs -lm` shows the limits "
+                       "(kernel.shmmni, shmall, shmmax), df /dev/shm that of UCX_TLS=posix"));
+    }
+    ZS_RETURN_IF_ERROR(made);
+    const std::vector<int> after = Listeners();
+    std::set_difference(after.begin(), after.end(), before.begin(), before.end(), std::back_inserter(listeners_));
+  }
   return FromUcx(ucp_worker_get_efd(worker_, &events_), "getting the worker's events");
 }
 
@@ -158,6 +202,33 @@ void UcxWorker::Settle(std::chrono::milliseconds still, std::chrono::millisecond
     if (events > 0) moved = now;
     if (now >= end || now - moved >= still) return;
   }
+}
+
+absl::Status UcxWorker::Flush(Clock::time_point deadline) {
+  const device::VendorScope scope;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ucp_request_param_t parameters = {};
+  const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_, &parameters);
+  if (!UCS_PTR_IS_PTR(request)) return FromUcx(UCS_PTR_STATUS(request), "flushing");
+  ucs_status_t status = UCS_INPROGRESS;
+  while (status == UCS_INPROGRESS && Clock::now() < deadline) {
+    if (ucp_worker_progress(worker_) == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    status = ucp_request_check_status(request);
+  }
+  ucp_request_free(request);
+  return FromUcx(status == UCS_INPROGRESS ? UCS_ERR_TIMED_OUT : status, "connecting all ways to all peers");
+}
+
+// UCX takes any connection, for as long as it lives, and has no way to close the door: so the system drops what comes.
+void UcxWorker::StopListening() {
+  sock_filter nothing = {.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
+  const sock_fprog program = {.len = 1, .filter = &nothing};
+  for (const int listener : listeners_) {
+    if (setsockopt(listener, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0) {
+      LOG(WARNING) << "UCX goes on listening: " << strerror(errno);
+    }
+  }
+  listeners_.clear();
 }
 
 void UcxWorker::Cancel(const UcxMessage& message) {

@@ -3,7 +3,7 @@
 // Thread-safe: one lock is held for each call, and never while somebody sleeps. Allocates nothing of ours after Connect.
 //
 // Example:
-//   ZS_ASSIGN_OR_RETURN(std::shared_ptr<UcxWorker> worker, UcxWorker::Create(world_size));
+//   ZS_ASSIGN_OR_RETURN(std::shared_ptr<UcxWorker> worker, UcxWorker::Create(world_size, UcxWays::kAll));
 //   ZS_RETURN_IF_ERROR(worker->Connect(1, address_of_rank_1));
 //   UcxMessage message;
 //   worker->Send(1, tag, data, bytes, message);
@@ -39,7 +39,7 @@ struct UcxMessage {
 class UcxWorker {
  public:
   // Errors: FromUcx.
-  static absl::StatusOr<std::shared_ptr<UcxWorker>> Create(int world_size);
+  static absl::StatusOr<std::shared_ptr<UcxWorker>> Create(int world_size, UcxWays ways);
   // Every rkey and mapped memory was given back.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
@@ -62,6 +62,10 @@ class UcxWorker {
 
   // Moves on all that is under way, until nothing has moved for `still`; at most for `most`.
   void Settle(std::chrono::milliseconds still, std::chrono::milliseconds most);
+  // Until all ways to all peers are connected, and what was sent has been taken.
+  absl::Status Flush(std::chrono::steady_clock::time_point deadline);
+  // Lets nobody connect any more. Once every peer has flushed.
+  void StopListening();
   // Ends a receive that has not met its message.
   void Cancel(const UcxMessage& message);
   // Ends the endpoints; nothing is sent, received or touched any more, done or not. Bounded.
@@ -97,7 +101,8 @@ class UcxWorker {
   const std::unique_ptr<UcxContext> context_;
   std::mutex mutex_;  // over all that UCX does
   ucp_worker_h worker_ = nullptr;
-  int events_ = -1;  // readable when an armed worker has something to do; UCX's
+  int events_ = -1;             // readable when an armed worker has something to do; UCX's
+  std::vector<int> listeners_;  // UCX's
   std::vector<std::unique_ptr<End>> ends_;
   bool closed_ = false;
 };

@@ -203,6 +203,26 @@ TEST_P(FailureTest, AbortsOnOneRankAloneAndAnswersAfterwards) {
   other.Run([](Communicator& rank) { EXPECT_TRUE(rank.Barrier().Wait().ok()); });  // Another communicator does not mind.
 }
 
+TEST_P(FailureTest, AbortsOneOfTwoCommunicatorsInFlight) {
+  Group group(GetParam(), 2, {.timeout = absl::Seconds(30)});
+  group.Run([](Communicator& rank) {
+    auto other = rank.Split(0, 0);
+    ASSERT_TRUE(other.ok()) << other.status();
+    Caller aborted(rank), lives(**other);
+    for (int round = 0; round < 20; ++round) {
+      std::vector<Work> works;
+      for (int i = 0; i < 4; ++i) {
+        if (rank.status().ok()) aborted.Sum(3000);
+        works.push_back(lives.Sum(3000));
+      }
+      if (round == 5 && rank.rank() == 1) rank.Abort(absl::FailedPreconditionError("the test says so"));
+      for (Work& work : works) EXPECT_TRUE(work.Wait().ok()) << round << ": " << (*other)->status();
+    }
+    EXPECT_FALSE(aborted.Sum(1).Wait().ok());
+    EXPECT_TRUE((*other)->Barrier().Wait().ok());
+  });
+}
+
 TEST_P(FailureTest, DropsWithOperationsInFlight) {
   for (const bool at_once : {false, true}) {
     Group group(GetParam(), 2, {.timeout = absl::Seconds(30)});

@@ -1,0 +1,89 @@
+// Lines: what ranks tell each other about themselves, beside the data: that they take leave, or that they gave up, and why;
+// and, asked by one that has waited too long, what they do and for whom they wait.
+//
+// Whatever carries them (peer_lines.h, backends/ucx/mapped_lines.h): a peer whose process ends without a word is known to be
+// gone within tenths of a second, and one that is stopped answers nothing.
+//
+// Example:
+//   lines->GiveUp(absl::FailedPreconditionError("rank 2: ..."));    // all peers are told
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "zeroshard/comm/late_chain.h"
+#include "zeroshard/comm/operation_header.h"
+
+namespace zeroshard::backends {
+
+class Lines {
+ public:
+  enum class State : uint8_t { kHere, kLeft, kFailed };
+  // On the listening thread: `peer` failed (kUnavailable its process is gone; or as it gave up, with its words) or left (OK).
+  using Heard = std::function<void(int peer, const absl::Status& why)>;
+
+  virtual ~Lines() = default;
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+
+  // Tell all peers. Never block; only the first word of this rank counts.
+  virtual void TakeLeave() = 0;
+  virtual void GiveUp(const absl::Status& why) = 0;
+
+  // What this rank does, and for which peer it waits (-1: none), for those that ask. From any thread; allocate nothing.
+  virtual void Doing(const comm::OperationHeader& operation) = 0;
+  virtual void WaitsFor(int peer) = 0;
+
+  // Why `peer` is late, as far as it and those for whom it waits in turn can say: "rank 1 does not answer; rank 2 waits for
+  // it". Holds the caller for some tenths of a second.
+  std::string WhyLate(int peer);
+
+  State state(int peer) const;
+  // Why `peer` failed; OK where it has not. Waits up to `patience` while it is kHere: its last word may be on its way.
+  absl::Status WhyFailed(int peer, absl::Duration patience) const;
+
+ protected:
+  // How long a peer may take to answer: its listening thread does nothing else.
+  static constexpr absl::Duration kPatience = absl::Milliseconds(500);
+
+  // What a peer says when it is asked.
+  struct Answer {
+    int waits_for = -1;
+    std::string doing;  // "was last in all-reduce #7 (...)"
+  };
+
+  Lines(int rank, size_t world_size, Heard heard) : rank_(rank), heard_(std::move(heard)), ends_(world_size) {}
+
+  // False where `peer` does not answer in kPatience.
+  virtual bool Ask(int peer, Answer& answer) = 0;
+  void Conclude(int peer, State state, const absl::Status& why);
+  // Of a peer that gave up, with a code and words that may be anything.
+  static absl::Status GaveUp(int peer, int32_t code, std::string_view words);
+  static absl::Status Gone(int peer, std::string_view how);
+  // Of an answer; a header with no magic: none was begun.
+  static std::string LastIn(const comm::OperationHeader& doing);
+
+  const int rank_;
+
+ private:
+  struct End {
+    State state = State::kHere;
+    absl::Status why;
+  };
+  comm::Testimony Testify(int suspect);
+
+  const Heard heard_;
+  mutable std::mutex ends_mutex_;
+  mutable std::condition_variable ended_;
+  std::vector<End> ends_;  // [world_size]
+};
+
+}  // namespace zeroshard::backends

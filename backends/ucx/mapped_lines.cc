@@ -1,0 +1,140 @@
+#include "zeroshard/backends/ucx/mapped_lines.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+
+#include "absl/time/clock.h"
+#include "glog/logging.h"
+#include "zeroshard/backends/ucx/futex.h"
+
+namespace zeroshard::backends {
+namespace {
+
+// How often a thread looks at its peers when nobody calls.
+constexpr std::chrono::milliseconds kBeat{100};
+// How often one that asks looks for the answer.
+constexpr absl::Duration kLook = absl::Milliseconds(2);
+
+void MakeRobust(pthread_mutex_t& mutex) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  CHECK_EQ(pthread_mutex_init(&mutex, &attributes), 0);
+  pthread_mutexattr_destroy(&attributes);
+}
+
+// Whether some living thread holds it. One that nobody does is left as it is for the others, or marked for good.
+bool Held(pthread_mutex_t& mutex) {
+  const int got = pthread_mutex_trylock(&mutex);
+  if (got == 0 || got == EOWNERDEAD) pthread_mutex_unlock(&mutex);
+  return got == EBUSY;
+}
+
+}  // namespace
+
+MappedLines::MappedLines(const MappedRegion& region, int64_t offset, int rank, int world_size, Heard heard)
+    : Lines(rank, static_cast<size_t>(world_size), std::move(heard)) {
+  for (int owner = 0; owner < world_size; ++owner) {
+    auto* at = static_cast<std::byte*>(owner == rank ? region.data() : region.address(owner)) + offset;
+    blocks_.push_back(reinterpret_cast<Block*>(at));
+  }
+  Mine().waits_for.store(-1, std::memory_order_relaxed);
+  MakeRobust(Mine().alive);
+  thread_ = std::thread([this] { Listen(); });
+  Mine().ready.wait(0, std::memory_order_acquire);
+}
+
+MappedLines::~MappedLines() {
+  stop_.store(true, std::memory_order_release);
+  Call(Mine());
+  thread_.join();
+}
+
+void MappedLines::Say(Word word, const absl::Status& why) {
+  if (said_.exchange(true)) return;
+  Block& mine = Mine();
+  mine.code = static_cast<int32_t>(why.code());
+  mine.text_bytes = static_cast<uint32_t>(std::min(why.message().size(), mine.text.size()));
+  std::copy_n(why.message().data(), mine.text_bytes, mine.text.data());
+  mine.word.store(static_cast<uint32_t>(word), std::memory_order_release);
+  for (Block* block : blocks_) {
+    if (block != &mine) Call(*block);
+  }
+}
+
+// One thread at a time: the communicator's.
+void MappedLines::Doing(const comm::OperationHeader& operation) {
+  Block& mine = Mine();
+  const auto words = std::bit_cast<std::array<uint64_t, sizeof(operation) / sizeof(uint64_t)>>(operation);
+  const uint64_t version = mine.doing_version.load(std::memory_order_relaxed);
+  mine.doing_version.store(version + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  for (size_t i = 0; i < words.size(); ++i) mine.doing[i].store(words[i], std::memory_order_relaxed);
+  mine.doing_version.store(version + 2, std::memory_order_release);
+}
+
+comm::OperationHeader MappedLines::ReadDoing(const Block& block) {
+  std::array<uint64_t, sizeof(comm::OperationHeader) / sizeof(uint64_t)> words = {};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const uint64_t before = block.doing_version.load(std::memory_order_acquire);
+    for (size_t i = 0; i < words.size(); ++i) words[i] = block.doing[i].load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (before % 2 == 0 && block.doing_version.load(std::memory_order_relaxed) == before) break;
+  }
+  return std::bit_cast<comm::OperationHeader>(words);
+}
+
+bool MappedLines::Ask(int peer, Answer& answer) {
+  Block& block = *blocks_[static_cast<size_t>(peer)];
+  const uint64_t before = block.beats.load(std::memory_order_acquire);
+  Call(block);
+  const absl::Time end = absl::Now() + kPatience;
+  while (block.beats.load(std::memory_order_acquire) == before) {
+    if (state(peer) != State::kHere || absl::Now() >= end) return false;
+    absl::SleepFor(kLook);
+  }
+  answer = {.waits_for = block.waits_for.load(std::memory_order_relaxed), .doing = LastIn(ReadDoing(block))};
+  return true;
+}
+
+void MappedLines::Call(Block& block) {
+  block.calls.fetch_add(1, std::memory_order_seq_cst);
+  WakeFutex(block.calls);
+}
+
+void MappedLines::Listen() {
+  Block& mine = Mine();
+  CHECK_EQ(pthread_mutex_lock(&mine.alive), 0);
+  mine.ready.store(1, std::memory_order_release);
+  mine.ready.notify_all();
+  while (true) {
+    const uint32_t calls = mine.calls.load(std::memory_order_seq_cst);  // First: what comes after it wakes.
+    if (stop_.load(std::memory_order_acquire)) break;
+    mine.beats.fetch_add(1, std::memory_order_release);
+    for (int peer = 0; peer < static_cast<int>(blocks_.size()); ++peer) {
+      if (peer != rank_ && state(peer) == State::kHere) Look(peer);
+    }
+    SleepOnFutex(mine.calls, calls, kBeat);
+  }
+  pthread_mutex_unlock(&mine.alive);
+}
+
+void MappedLines::Look(int peer) {
+  Block& block = *blocks_[static_cast<size_t>(peer)];
+  const bool here = block.ready.load(std::memory_order_acquire) == 0 || Held(block.alive);
+  const uint32_t word = block.word.load(std::memory_order_acquire);  // After the mutex: it was said before that was let go.
+  if (word == static_cast<uint32_t>(Word::kLeave)) {
+    Conclude(peer, State::kLeft, absl::OkStatus());
+  } else if (word != 0) {
+    const size_t bytes = std::min<size_t>(block.text_bytes, block.text.size());
+    Conclude(peer, State::kFailed, GaveUp(peer, block.code, std::string_view(block.text.data(), bytes)));
+  } else if (!here) {
+    Conclude(peer, State::kFailed, Gone(peer, "nobody holds its memory"));
+  }
+}
+
+}  // namespace zeroshard::backends

@@ -1,0 +1,73 @@
+// MappedLines: lines in memory that all ranks share: no descriptor for any peer.
+//
+// Each rank has a block: its last word, what it does and for whom it waits, a count of its thread's beats, and a mutex that
+// this thread holds for as long as it lives. The system marks the mutex when the thread's process ends, however it does (a
+// robust mutex, futex(2)), a zombie's too; each rank's thread tries those of its peers ten times a second, and when it is
+// called.
+//
+// Note: blocks are read by who does not trust them: words are clamped and escaped, numbers checked.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "zeroshard/backends/gloo/lines.h"
+#include "zeroshard/backends/ucx/mapped_region.h"
+
+namespace zeroshard::backends {
+
+class MappedLines final : public Lines {
+ public:
+  // Of each rank's part of the region, from `offset` on.
+  static int64_t Bytes() { return static_cast<int64_t>(sizeof(Block)); }
+
+  // `region` is mapped, holds zeros from `offset` on (a multiple of 64), and outlives this. Peers are watched as soon as their
+  // own are made.
+  MappedLines(const MappedRegion& region, int64_t offset, int rank, int world_size, Heard heard);
+  ~MappedLines() override;
+
+  void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }
+  void GiveUp(const absl::Status& why) override { Say(Word::kGiveUp, why); }
+  void Doing(const comm::OperationHeader& operation) override;
+  void WaitsFor(int peer) override { Mine().waits_for.store(peer, std::memory_order_relaxed); }
+
+ private:
+  enum class Word : uint32_t { kNone, kLeave, kGiveUp };
+  using DoingWords = std::array<std::atomic<uint64_t>, sizeof(comm::OperationHeader) / sizeof(uint64_t)>;
+
+  struct alignas(64) Block {
+    std::atomic<uint32_t> ready;  // the mutex is made, and held
+    std::atomic<uint32_t> calls;  // a futex: the thread has something to look at
+    std::atomic<uint64_t> beats;
+    std::atomic<int32_t> waits_for;
+    std::atomic<uint32_t> word;
+    int32_t code;  // with what follows, before `word`
+    uint32_t text_bytes;
+    std::array<char, 512> text;
+    std::atomic<uint64_t> doing_version;  // odd while it is written
+    DoingWords doing;
+    pthread_mutex_t alive;
+  };
+  static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(comm::OperationHeader) % sizeof(uint64_t) == 0);
+
+  Block& Mine() { return *blocks_[static_cast<size_t>(rank_)]; }
+  void Say(Word word, const absl::Status& why);
+  bool Ask(int peer, Answer& answer) override;
+  static comm::OperationHeader ReadDoing(const Block& block);
+  static void Call(Block& block);
+  void Listen();
+  void Look(int peer);
+
+  std::vector<Block*> blocks_;  // [world_size]
+  std::atomic<bool> said_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace zeroshard::backends

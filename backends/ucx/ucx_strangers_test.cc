@@ -1,0 +1,136 @@
+// Strangers on the ports of UCX's TCP, while ranks connect and afterwards.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "zeroshard/backends/ucx/ucx_transport.h"
+#include "zeroshard/backends/ucx/ucx_worker.h"
+#include "zeroshard/comm/host_communicator.h"
+#include "zeroshard/comm/store_memory.h"
+#include "zeroshard/comm/testing/strangers.h"
+#include "zeroshard/device/cpu/cpu_device.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using comm::testing::ListeningPort;
+using comm::testing::ListeningPorts;
+using comm::testing::Strangers;
+
+// A store in memory that holds up whoever publishes a worker's address.
+class HeldStore final : public comm::Store {
+ public:
+  explicit HeldStore(std::function<void(const std::string& address)> published) : published_(std::move(published)) {}
+  std::string Describe() const override { return store_.Describe(); }
+
+ private:
+  absl::Status DoSet(std::string_view key, std::string_view value) override {
+    if (absl::StrContains(absl::string_view(key.data(), key.size()), "worker/")) published_(std::string(value));
+    return store_.Set(key, value);
+  }
+  absl::StatusOr<std::optional<std::string>> DoTryGet(std::string_view key) override { return store_.TryGet(key); }
+  absl::StatusOr<int64_t> DoAdd(std::string_view key, int64_t delta) override { return store_.Add(key, delta); }
+  void DoPause(int /*round*/, absl::Duration limit) override { absl::SleepFor(std::min(limit, absl::Milliseconds(1))); }
+
+  const std::function<void(const std::string& address)> published_;
+  comm::MemoryStore store_;
+};
+
+class UcxStrangers : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("UCX_TLS", "tcp", 1); }
+
+  // Two ranks connect, add up, and are gone.
+  void ConnectAndAdd(comm::Store& store) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const std::unique_ptr<device::Device> device = device::MakeCpuDevice();
+        auto transport =
+            UcxTransport::Connect({.store = &store, .rank = rank, .world_size = 2, .timeout = absl::Seconds(60)});
+        ASSERT_TRUE(transport.ok()) << transport.status();
+        auto made = comm::MakeHostCommunicator(*device, *std::move(transport), {.timeout = absl::Seconds(60)});
+        ASSERT_TRUE(made.ok()) << made.status();
+        const auto buffer = device->Allocate(4 * kElements, device::Use::kData, "x");
+        const device::Array x = buffer->array(device::DType::kFloat32);
+        auto* const host = static_cast<float*>(device->HostAddress(x));
+        for (int round = 0; round < 50; ++round) {
+          std::fill_n(host, kElements, static_cast<float>(rank + 1));
+          ASSERT_TRUE((*made)->AllReduce(x, x, comm::ReduceOp::kSum).Wait().ok()) << (*made)->status();
+          ASSERT_EQ(std::count(host, host + kElements, 3.0F), kElements);
+        }
+        if (rank == 0) AfterConnecting();
+        ASSERT_TRUE((*made)->Finalize().ok());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void AfterConnecting() {
+    const std::set<ListeningPort> ports = ListeningPorts(getpid());
+    EXPECT_GE(ports.size(), 2U);
+    for (const ListeningPort& port : ports)
+      EXPECT_FALSE(strangers_.Visit(port, 20)) << port.first << " port " << port.second;
+  }
+
+  static constexpr int64_t kElements = 5000;
+  Strangers strangers_;
+};
+
+TEST_F(UcxStrangers, TenThousandWhileRanksConnectChangeNothingAndLaterOnesAreNotAnswered) {
+  std::once_flag once;  // The other rank waits, too.
+  HeldStore store([&](const std::string& /*address*/) {
+    std::call_once(once, [&] {
+      while (strangers_.visits() < 10000) {
+        for (const ListeningPort& port : ListeningPorts(getpid())) {
+          for (int i = 0; i < 100; ++i) strangers_.Visit(port);
+        }
+      }
+    });
+  });
+  ConnectAndAdd(store);
+  EXPECT_GT(strangers_.answered(), 5000);
+}
+
+TEST_F(UcxStrangers, AClientOfAnotherJobIsNotHeard) {
+  const std::string words(500, 'x');
+  std::vector<std::unique_ptr<UcxMessage>> messages;
+  std::vector<std::shared_ptr<UcxWorker>> clients;  // Ends before what it sends.
+  std::mutex mutex;
+  HeldStore store([&](const std::string& address) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    auto client = UcxWorker::Create(2, UcxWays::kAll);
+    ASSERT_TRUE(client.ok()) << client.status();
+    // What it cannot know is before the address: 8 bytes of the receiver's number.
+    const size_t begin = address.find('\n') + 1 + 8;
+    ASSERT_TRUE((*client)->Connect(0, address.substr(begin)).ok());
+    for (ucp_tag_t tag = 0; tag < 8; ++tag) {
+      messages.push_back(std::make_unique<UcxMessage>());
+      (*client)->Send(0, tag, words.data(), words.size(), *messages.back());
+    }
+    // It is a client of a UCX that does not move on by itself.
+    for (int i = 0; i < 200; ++i) {
+      (*client)->Progress(*messages.back(), 16);
+      absl::SleepFor(absl::Microseconds(100));
+    }
+    (*client)->StopListening();
+    clients.push_back(*std::move(client));
+  });
+  ConnectAndAdd(store);
+  EXPECT_EQ(clients.size(), 2U);
+}
+
+}  // namespace
+}  // namespace zeroshard::backends
