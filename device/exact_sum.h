@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "zeroshard/device/host_device.h"
+
 namespace zeroshard::device {
 
 // Digits of 32 bits: digit i counts in 2^(32 i - 1152). fp64's smallest value falls into digit 2, so that three digits hold
@@ -28,29 +30,37 @@ inline constexpr int kExactSumWords = kExactSumDigits + 1;
 
 namespace exact_sum {
 
-// Adds `value` >= 0. Between two calls of Normalize at most 2^30 values are added. Inf and NaN are counted, not added.
-inline void Add(int64_t* words, double value) {
+// A value as what it adds to three words from `first` on. What is not finite adds 1 to the last word.
+struct Digits {
+  int first;
+  int64_t parts[3];
+};
+
+// Of `value` >= 0.
+ZS_HOST_DEVICE inline Digits Split(double value) {
   const uint64_t bits = std::bit_cast<uint64_t>(value) & ~(uint64_t{1} << 63);
   const auto exponent = static_cast<int>(bits >> 52);
   uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
-  if (exponent == 0x7ff) {
-    ++words[kExactSumDigits];
-    return;
-  }
+  if (exponent == 0x7ff) return {kExactSumDigits - 2, {0, 0, 1}};
   if (exponent != 0) mantissa |= uint64_t{1} << 52;
   // The mantissa's lowest bit counts 2^(exponent - 1075), or 2^-1074 for subnormals.
   const auto position = static_cast<unsigned>((exponent == 0 ? 1 : exponent) - 1075 - kExactSumLowestBit);
-  int64_t* digit = words + position / 32;
   const unsigned shift = position % 32;
   const uint64_t low = (mantissa & 0xffffffffu) << shift;
   const uint64_t high = (mantissa >> 32) << shift;
-  digit[0] += static_cast<int64_t>(low & 0xffffffffu);
-  digit[1] += static_cast<int64_t>((low >> 32) + (high & 0xffffffffu));
-  digit[2] += static_cast<int64_t>(high >> 32);
+  return {static_cast<int>(position / 32),
+          {static_cast<int64_t>(low & 0xffffffffu), static_cast<int64_t>((low >> 32) + (high & 0xffffffffu)),
+           static_cast<int64_t>(high >> 32)}};
+}
+
+// Adds `value` >= 0. Between two calls of Normalize at most 2^30 values are added. Inf and NaN are counted, not added.
+ZS_HOST_DEVICE inline void Add(int64_t* words, double value) {
+  const Digits digits = Split(value);
+  for (int i = 0; i < 3; ++i) words[digits.first + i] += digits.parts[i];
 }
 
 // Carries, so that every digit but the last is in [0, 2^32).
-inline void Normalize(int64_t* words) {
+ZS_HOST_DEVICE inline void Normalize(int64_t* words) {
   int64_t carry = 0;
   for (int i = 0; i + 1 < kExactSumDigits; ++i) {
     const int64_t digit = words[i] + carry;
@@ -61,10 +71,10 @@ inline void Normalize(int64_t* words) {
 }
 
 // How many of the values were not finite.
-inline int64_t NonFinite(const int64_t* words) { return words[kExactSumDigits]; }
+ZS_HOST_DEVICE inline int64_t NonFinite(const int64_t* words) { return words[kExactSumDigits]; }
 
 // The sum of what is finite, rounded once to the nearest fp64, ties to even; infinity beyond fp64's range.
-inline double Value(const int64_t* words) {
+ZS_HOST_DEVICE inline double Value(const int64_t* words) {
   int64_t digits[kExactSumDigits];
   for (int i = 0; i < kExactSumDigits; ++i) digits[i] = words[i];
   Normalize(digits);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <numbers>
 
+#include "zeroshard/device/host_device.h"
 #include "zeroshard/device/one_cycle.h"
 
 namespace zeroshard::device {
@@ -60,7 +61,7 @@ constexpr bool IsDeepSpeedWarmup(ScheduleKind kind) {
 }
 
 // Where kWarmup, kWarmupDecay or kWarmupCosine is after `applied_steps`.
-inline double DeepSpeedWarmupRate(const LearningRateSchedule& schedule, int64_t applied_steps) {
+ZS_HOST_DEVICE inline double DeepSpeedWarmupRate(const LearningRateSchedule& schedule, int64_t applied_steps) {
   const double peak = schedule.learning_rate, from = schedule.warmup_from;
   const bool cosine = schedule.kind == ScheduleKind::kWarmupCosine;
   if (applied_steps == 0) return cosine ? 0 : from;
@@ -81,7 +82,7 @@ inline double DeepSpeedWarmupRate(const LearningRateSchedule& schedule, int64_t 
 }
 
 // The rate of the step that follows `applied_steps` applied ones.
-inline double LearningRateAt(const LearningRateSchedule& schedule, int64_t applied_steps) {
+ZS_HOST_DEVICE inline double LearningRateAt(const LearningRateSchedule& schedule, int64_t applied_steps) {
   const double peak = schedule.learning_rate;
   if (IsDeepSpeedWarmup(schedule.kind)) return DeepSpeedWarmupRate(schedule, applied_steps);
   if (schedule.kind == ScheduleKind::kOneCycle) {

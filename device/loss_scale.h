@@ -16,6 +16,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "zeroshard/device/host_device.h"
+
 namespace zeroshard::device {
 
 enum class LossScaleKind : uint8_t { kNone, kStatic, kDynamic };
@@ -41,13 +43,13 @@ struct LossScaleState {
   int64_t steps_since_overflow;  // applied ones
 };
 
-inline float InitialLossScale(const LossScale& rule) {
+ZS_HOST_DEVICE inline float InitialLossScale(const LossScale& rule) {
   if (rule.kind == LossScaleKind::kNone) return 1;
   return static_cast<float>(rule.kind == LossScaleKind::kStatic ? rule.value : std::ldexp(1.0, rule.initial_power));
 }
 
 // After a step that overflowed and was skipped, or was applied.
-inline LossScaleState NextLossScale(const LossScale& rule, LossScaleState state, bool overflow) {
+ZS_HOST_DEVICE inline LossScaleState NextLossScale(const LossScale& rule, LossScaleState state, bool overflow) {
   if (rule.kind != LossScaleKind::kDynamic) return state;
   if (overflow) {
     state.steps_since_overflow = 0;
@@ -61,7 +63,7 @@ inline LossScaleState NextLossScale(const LossScale& rule, LossScaleState state,
   ++state.steps_since_overflow;
   const bool window_over = state.steps_since_overflow % rule.window == 0;
   if (rule.consecutive_hysteresis || window_over) state.hysteresis_used = 0;
-  if (window_over) state.scale = std::min(state.scale * 2, kLargestLossScale);
+  if (window_over) state.scale = std::fmin(state.scale * 2, kLargestLossScale);
   return state;
 }
 

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "zeroshard/device/host_device.h"
+
 namespace zeroshard::device {
 
 struct OneCycle {
@@ -31,7 +33,7 @@ struct OneCycle {
 };
 
 // How far up the cycle is at a position in it, first_steps + second_steps included: 0 to 1.
-inline double CycleShare(const OneCycle& cycle, int64_t position) {
+ZS_HOST_DEVICE inline double CycleShare(const OneCycle& cycle, int64_t position) {
   const bool up = position <= cycle.first_steps;
   const int64_t done = up ? position : std::max<int64_t>(0, cycle.first_steps + cycle.second_steps - position);
   const int64_t length = up ? cycle.first_steps : cycle.second_steps;
@@ -40,14 +42,14 @@ inline double CycleShare(const OneCycle& cycle, int64_t position) {
   return static_cast<double>(done) / static_cast<double>(length);
 }
 
-inline double OneCycleRate(const OneCycle& cycle, double lowest, double highest, int64_t applied_steps) {
+ZS_HOST_DEVICE inline double OneCycleRate(const OneCycle& cycle, double lowest, double highest, int64_t applied_steps) {
   const int64_t after = applied_steps - cycle.first_steps - cycle.second_steps;
   if (after <= 0) return lowest + (highest - lowest) * CycleShare(cycle, applied_steps);
   if (cycle.decay_steps == 0) return lowest;
   return lowest / (1 + cycle.decay_rate * (static_cast<double>(after) / static_cast<double>(cycle.decay_steps)));
 }
 
-inline double OneCycleBeta1(const OneCycle& cycle, int64_t applied_steps) {
+ZS_HOST_DEVICE inline double OneCycleBeta1(const OneCycle& cycle, int64_t applied_steps) {
   if (applied_steps == 0) return cycle.min_beta1;
   if (applied_steps > cycle.first_steps + cycle.second_steps) return cycle.max_beta1;
   return cycle.max_beta1 - (cycle.max_beta1 - cycle.min_beta1) * CycleShare(cycle, applied_steps);

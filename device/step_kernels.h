@@ -83,7 +83,7 @@ class StepKernels {
   // The three passes of Muon (optim/muon.h) beside its products. With g = gradients * gradient_multiplier:
   //   momentum_buffer  <- momentum * momentum_buffer + g
   //   direction        <- u / (|u| + 1e-7), u = nesterov ? g + momentum * momentum_buffer : momentum_buffer
-  // The norm is taken in fp64 in eight fixed lanes. Where `skip` is set, momentum_buffer stays and direction is zeros.
+  // The norm is the exact one, as in AddPowers. Where `skip` is set, momentum_buffer stays and direction is zeros.
   virtual void MuonDirection(Stream& stream, const MuonPass& pass, In gradients, In scalars, InOut momentum_buffer,
                              Out direction) = 0;
   // p = 3.4445 I - 4.7750 a + 2.0315 a_squared, all [n * n] fp32: a step of Newton-Schulz is x <- p x.

@@ -20,6 +20,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "zeroshard/device/host_device.h"
 #include "zeroshard/device/learning_rate.h"
 #include "zeroshard/device/loss_scale.h"
 
@@ -56,8 +57,8 @@ struct StepRule {
 
 // The scalars of the step that follows `before`, whose stored gradients have this sum of squares over all ranks. Clipping is
 // by min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ has it. `learning_rate` overrides the schedule's.
-inline StepScalars NextScalars(const StepScalars& before, double sum_of_squares, int64_t non_finite_blocks,
-                               const StepRule& rule, std::optional<double> learning_rate) {
+ZS_HOST_DEVICE inline StepScalars NextScalars(const StepScalars& before, double sum_of_squares, int64_t non_finite_blocks,
+                                              const StepRule& rule, std::optional<double> learning_rate) {
   constexpr double kClipEpsilon = 1e-6;
   StepScalars next = before;
   next.non_finite_blocks = non_finite_blocks;

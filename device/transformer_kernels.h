@@ -44,6 +44,9 @@ struct LossRows {
   Array target_logit;  // fp32
 };
 
+// The rows' losses are added in this many lanes: lane j adds rows j, j + kLossLanes, ..., then halves of the lanes are added.
+inline constexpr int64_t kLossLanes = 256;
+
 // Columns [first, first + count) of the vocabulary.
 struct VocabularyColumns {
   int64_t first = 0;
@@ -89,7 +92,7 @@ class TransformerKernels {
   // `loss_scale` (fp32 [1]) is not empty, it is a further factor.
   virtual void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,
                             InOut exponentials, In loss_scale = {}) = 0;
-  // loss [1] fp64 = the sum over rows of log(sum) + maximum - target_logit, first row to last.
+  // loss [1] fp64 = the sum over rows of log(sum) + maximum - target_logit, in kLossLanes lanes.
   virtual void LossSum(Stream& stream, const LossRows& rows, Out loss) = 0;
 };
 

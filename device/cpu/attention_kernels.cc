@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/attention_kernels.cc"

@@ -1,6 +1,9 @@
 #include "zeroshard/device/cpu/block_sums.h"
 
+#include <algorithm>
 #include <cstddef>
+
+#include "zeroshard/device/exact_sum.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/block_sums.cc"
@@ -62,6 +65,23 @@ HWY_EXPORT(SquaresOfBlocks);
 
 void SumSquaresOfBlocks(const float* x, size_t blocks, double* sums) {
   HWY_DYNAMIC_DISPATCH(SquaresOfBlocks)(x, blocks, sums);
+}
+
+void AddSquaresOfBlocks(const float* x, size_t count, int64_t* words) {
+  constexpr size_t kBatch = 16;
+  double sums[kBatch];
+  const size_t blocks = count / kNormBlock;
+  for (size_t b = 0; b < blocks; b += kBatch) {
+    const size_t batch = std::min(kBatch, blocks - b);
+    SumSquaresOfBlocks(x + b * kNormBlock, batch, sums);
+    for (size_t i = 0; i < batch; ++i) exact_sum::Add(words, sums[i]);
+  }
+  const size_t whole = blocks * kNormBlock;
+  if (whole == count) return;
+  float last[kNormBlock] = {};
+  std::copy(x + whole, x + count, last);
+  SumSquaresOfBlocks(last, 1, sums);
+  exact_sum::Add(words, sums[0]);
 }
 
 }  // namespace zeroshard::device

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace zeroshard::device {
 
@@ -15,6 +16,9 @@ inline constexpr size_t kNormBlock = 64;
 
 // sums[b] = Σ x^2 of block b. x [blocks * 64]; sums [blocks].
 void SumSquaresOfBlocks(const float* x, size_t blocks, double* sums);
+
+// The squares of x [count], block by block, added to `words` (exact_sum.h); the last block may be a part of one.
+void AddSquaresOfBlocks(const float* x, size_t count, int64_t* words);
 
 // Adds up eight lanes in the order above.
 inline double AddLanes(const double* lanes) {

@@ -3,22 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "glog/logging.h"
 #include "zeroshard/device/cpu/attention_kernels.h"
 #include "zeroshard/device/cpu/convert_rows.h"
 #include "zeroshard/device/cpu/cpu_gemm.h"
 #include "zeroshard/device/cpu/cpu_stream.h"
 #include "zeroshard/device/cpu/parallel.h"
 #include "zeroshard/device/host_launch.h"
+#include "zeroshard/device/kernel_checks.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::device {
@@ -128,7 +125,6 @@ class CpuAttention final : public Attention {
   Array Operand(const byte* data, int64_t first, int64_t elements) const {
     return Array(reinterpret_cast<uint64_t>(data), 0, products_).Slice(first, elements);
   }
-  void CheckDTypes(std::initializer_list<Array> arrays, const Array& log_sum_exp, const Array& workspace) const;
   void CopyHead(const byte* qkv, const Scratch& s) const;
   void ForwardHead(const Worker& worker, const Scratch& s, const byte* qkv, byte* out, float* log_sum_exp);
   void BackwardHead(const Worker& worker, const Scratch& s, const byte* qkv, const byte* out, const float* log_sum_exp,
@@ -235,17 +231,9 @@ void CpuAttention::BackwardBlock(const BlockPlans& block, const Scratch& s, cons
   block.d_queries->Run(now_, d_products, keys, Fp32(s.d_q + at, from * d));
 }
 
-void CpuAttention::CheckDTypes(std::initializer_list<Array> arrays, const Array& log_sum_exp, const Array& workspace) const {
-  for (const Array& array : arrays) CHECK(array.dtype() == spec_.dtype) << "attention: " << Name(array.dtype());
-  CHECK(log_sum_exp.dtype() == DType::kFloat32) << "attention: log_sum_exp of " << Name(log_sum_exp.dtype());
-  CHECK_EQ(log_sum_exp.elements(), spec_.batch * spec_.heads * spec_.context) << "attention: log_sum_exp";
-  CHECK_GE(workspace.bytes(), workspace_bytes()) << "attention: workspace";
-}
-
 void CpuAttention::Forward(Stream& stream, In qkv, Out out, Out log_sum_exp, InOut workspace) {
-  const int64_t elements = spec_.batch * spec_.context * width();
-  CHECK(qkv.array.elements() == 3 * elements && out.array.elements() == elements) << "attention: rows";
-  CheckDTypes({qkv.array, out.array}, log_sum_exp.array, workspace.array);
+  kernel_checks::Attention(spec_, qkv.array, out.array, log_sum_exp.array);
+  kernel_checks::AttentionWorkspace(workspace_bytes(), workspace.array);
   const auto run = [this](std::span<const byte> from, std::span<byte> to, std::span<float> lse, std::span<byte> work) {
     ForHeads(work, [&](const Worker& worker, const Scratch& scratch, int64_t sequence, int64_t head) {
       const int64_t row = sequence * spec_.context, column = head * spec_.head_width;
@@ -258,10 +246,9 @@ void CpuAttention::Forward(Stream& stream, In qkv, Out out, Out log_sum_exp, InO
 }
 
 void CpuAttention::Backward(Stream& stream, In qkv, In out, In log_sum_exp, In d_out, Out d_qkv, InOut workspace) {
-  const int64_t elements = spec_.batch * spec_.context * width();
-  CHECK(qkv.array.elements() == 3 * elements && d_qkv.array.elements() == 3 * elements) << "attention backward: rows";
-  CHECK(out.array.elements() == elements && d_out.array.elements() == elements) << "attention backward: rows";
-  CheckDTypes({qkv.array, out.array, d_out.array, d_qkv.array}, log_sum_exp.array, workspace.array);
+  kernel_checks::Attention(spec_, qkv.array, out.array, log_sum_exp.array);
+  kernel_checks::Attention(spec_, d_qkv.array, d_out.array, log_sum_exp.array);
+  kernel_checks::AttentionWorkspace(workspace_bytes(), workspace.array);
   const auto run = [this](std::span<const byte> from, std::span<const byte> result, std::span<const float> lse,
                           std::span<const byte> d_result, std::span<byte> to, std::span<byte> work) {
     ForHeads(work, [&](const Worker& worker, const Scratch& scratch, int64_t sequence, int64_t head) {
@@ -279,15 +266,7 @@ void CpuAttention::Backward(Stream& stream, In qkv, In out, In log_sum_exp, In d
 
 absl::StatusOr<std::unique_ptr<Attention>> PlanCpuAttention(const AttentionSpec& spec, int threads, Device& device,
                                                             FirstError& error, Bfloat16Products bfloat16) {
-  if (spec.batch < 1 || spec.heads < 1 || spec.context < 1 || spec.head_width < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("attention: batch ", spec.batch, ", heads ", spec.heads, ", context ",
-                                                   spec.context, ", head_width ", spec.head_width,
-                                                   ": each must be at least 1"));
-  }
-  if (spec.dtype != DType::kFloat32 && spec.dtype != DType::kBfloat16 && spec.dtype != DType::kFloat16) {
-    return absl::UnimplementedError(
-        absl::StrCat("attention on the CPU: fp32, bf16 or fp16, not ", std::string(Name(spec.dtype))));
-  }
+  ZS_RETURN_IF_ERROR(kernel_checks::CheckAttention(spec));
   const bool narrow = spec.dtype == DType::kBfloat16 && bfloat16 == Bfloat16Products::kNative;
   const DType products = narrow ? DType::kBfloat16 : DType::kFloat32;
   auto attention = std::make_unique<CpuAttention>(spec, products, threads, device);

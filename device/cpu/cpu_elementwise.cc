@@ -4,10 +4,10 @@
 #include <cstring>
 #include <span>
 
-#include "glog/logging.h"
 #include "zeroshard/device/cpu/elementwise_kernels.h"
 #include "zeroshard/device/cpu/parallel.h"
 #include "zeroshard/device/host_launch.h"
+#include "zeroshard/device/kernel_checks.h"
 
 namespace zeroshard::device {
 namespace {
@@ -29,8 +29,7 @@ void CpuElementwise::Fill(Stream& stream, Out y, double value) {
 }
 
 void CpuElementwise::Copy(Stream& stream, In x, Out y) {
-  CHECK(x.array.dtype() == y.array.dtype()) << "copy from " << Name(x.array.dtype()) << " to " << Name(y.array.dtype());
-  CHECK_EQ(x.array.elements(), y.array.elements()) << "copy between arrays of unlike size";
+  kernel_checks::Copy(x.array, y.array);
   const auto copy = [](std::span<const byte> from, std::span<byte> to, int threads) {
     if (from.data() == to.data()) return;
     ParallelFor(threads, static_cast<int64_t>(to.size()), 4 * kGrain, [&](int64_t first, int64_t last) {
@@ -41,8 +40,7 @@ void CpuElementwise::Copy(Stream& stream, In x, Out y) {
 }
 
 void CpuElementwise::Convert(Stream& stream, In x, Out y) {
-  CHECK_EQ(x.array.elements(), y.array.elements()) << "convert between arrays of unlike size";
-  CHECK(IsFloat(x.array.dtype()) && IsFloat(y.array.dtype())) << "convert of integers";
+  kernel_checks::Convert(x.array, y.array);
   const auto convert = [](std::span<const byte> from, std::span<byte> to, DType x_type, DType y_type, int threads) {
     const int64_t count = static_cast<int64_t>(to.size()) / SizeOf(y_type);
     ParallelFor(threads, count, kGrain, [&](int64_t first, int64_t last) {
@@ -54,8 +52,7 @@ void CpuElementwise::Convert(Stream& stream, In x, Out y) {
 }
 
 void CpuElementwise::Accumulate(Stream& stream, In x, InOut y) {
-  CHECK_EQ(x.array.elements(), y.array.elements()) << "accumulate of arrays of unlike size";
-  CHECK(IsFloat(x.array.dtype()) && IsFloat(y.array.dtype())) << "accumulate of integers";
+  kernel_checks::Accumulate(x.array, y.array);
   const auto accumulate = [](std::span<const byte> from, std::span<byte> to, DType x_type, DType y_type, int threads) {
     const int64_t count = static_cast<int64_t>(to.size()) / SizeOf(y_type);
     ParallelFor(threads, count, kGrain, [&](int64_t first, int64_t last) {
@@ -67,7 +64,7 @@ void CpuElementwise::Accumulate(Stream& stream, In x, InOut y) {
 }
 
 void CpuElementwise::Scale(Stream& stream, InOut y, double factor) {
-  CHECK(IsFloat(y.array.dtype())) << "scale of integers";
+  kernel_checks::Scale(y.array);
   const auto scale = [](std::span<byte> to, DType type, double f, int threads) {
     const int64_t size = SizeOf(type);
     ParallelFor(threads, static_cast<int64_t>(to.size()) / size, kGrain,

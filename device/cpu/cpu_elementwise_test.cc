@@ -9,9 +9,9 @@
 #include "gtest/gtest.h"
 #include "zeroshard/device/convert.h"
 #include "zeroshard/device/cpu/cpu_device.h"
-#include "zeroshard/device/cpu/dtype_visitor.h"
 #include "zeroshard/device/cpu/each_target.h"
 #include "zeroshard/device/cpu/elementwise_kernels.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 namespace zeroshard::device {
 namespace {

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <span>
 
-#include "glog/logging.h"
 #include "zeroshard/device/convert.h"
 #include "zeroshard/device/cpu/cpu_transformer_kernels.h"
-#include "zeroshard/device/cpu/dtype_visitor.h"
 #include "zeroshard/device/cpu/parallel.h"
+#include "zeroshard/device/dtype_visitor.h"
 #include "zeroshard/device/host_launch.h"
+#include "zeroshard/device/kernel_checks.h"
 
 namespace zeroshard::device {
 namespace {
@@ -24,12 +24,6 @@ using Tokens = std::span<const int32_t>;
 constexpr int64_t kRowsPerStretch = 16;
 // Of the width: a thread adds up its own columns of every row, in the order of the rows.
 constexpr int64_t kColumnsPerStretch = 64;
-
-int64_t Width(const Array& matrix, int64_t rows, const char* what) {
-  CHECK(rows > 0 && matrix.elements() % rows == 0)
-      << what << ": " << matrix.elements() << " elements in " << rows << " rows";
-  return matrix.elements() / rows;
-}
 
 // x[width] = word + place.
 template <class T>
@@ -85,10 +79,10 @@ void AddTokenGradients<float>(const TokenGradients& g, float* d_table, int64_t f
 }  // namespace
 
 void CpuTransformerKernels::Embed(Stream& stream, In tokens, In table, In positions, Out x) {
-  const int64_t rows = tokens.array.elements(), width = Width(x.array, rows, "embedding");
+  kernel_checks::Embed(tokens.array, table.array, positions.array, x.array);
+  const int64_t rows = tokens.array.elements(), width = x.array.elements() / rows;
   const int64_t context = positions.array.elements() / width;
   const DType dtype = table.array.dtype();
-  CHECK(positions.array.dtype() == dtype && x.array.dtype() == DType::kFloat32) << "embedding: dtypes";
   const auto run = [=, threads = threads_](Tokens ids, ConstBytes words, ConstBytes places, Floats to) {
     VisitActivation(dtype, [&]<class T>(TypeTag<T>) {
       const T* const word = reinterpret_cast<const T*>(words.data());
@@ -104,10 +98,10 @@ void CpuTransformerKernels::Embed(Stream& stream, In tokens, In table, In positi
 }
 
 void CpuTransformerKernels::EmbedTokensBackward(Stream& stream, In tokens, In d_x, InOut d_table, WriteMode mode) {
-  const int64_t rows = tokens.array.elements(), width = Width(d_x.array, rows, "embedding backward");
+  kernel_checks::EmbedTokensBackward(tokens.array, d_x.array, d_table.array);
+  const int64_t rows = tokens.array.elements(), width = d_x.array.elements() / rows;
   const bool anew = mode == WriteMode::kOverwrite;
   const DType dtype = d_table.array.dtype();
-  CHECK(d_x.array.dtype() == DType::kFloat32) << "embedding backward: d_x of " << Name(d_x.array.dtype());
   const auto run = [=, threads = threads_](Tokens ids, ConstFloats d, Bytes to) {
     if (anew) {
       ParallelFor(threads, static_cast<int64_t>(to.size()), kRowsPerStretch * width, [&](int64_t first, int64_t last) {
@@ -132,10 +126,10 @@ void CpuTransformerKernels::EmbedTokensBackward(Stream& stream, In tokens, In d_
 }
 
 void CpuTransformerKernels::EmbedPositionsBackward(Stream& stream, In d_x, InOut d_positions, WriteMode mode) {
-  const int64_t places = d_positions.array.elements(), batch = Width(d_x.array, places, "positions backward");
+  kernel_checks::EmbedPositionsBackward(d_x.array, d_positions.array);
+  const int64_t places = d_positions.array.elements(), batch = d_x.array.elements() / places;
   const bool anew = mode == WriteMode::kOverwrite;
   const DType dtype = d_positions.array.dtype();
-  CHECK(d_x.array.dtype() == DType::kFloat32) << "positions backward: d_x of " << Name(d_x.array.dtype());
   const auto run = [=, threads = threads_](ConstFloats d, Bytes bytes) {
     VisitActivation(dtype, [&]<class T>(TypeTag<T>) {
       T* const to = reinterpret_cast<T*>(bytes.data());

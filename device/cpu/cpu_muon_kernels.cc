@@ -5,16 +5,16 @@
 #include <span>
 
 #include "zeroshard/device/convert.h"
+#include "zeroshard/device/cpu/block_sums.h"
 #include "zeroshard/device/cpu/cpu_step_kernels.h"
 #include "zeroshard/device/cpu/parallel.h"
+#include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/host_launch.h"
+#include "zeroshard/device/muon_numbers.h"
 
 namespace zeroshard::device {
 namespace {
 
-constexpr double kNormEpsilon = 1e-7;
-// Newton-Schulz coefficients: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.
-constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
 constexpr int64_t kGrain = 1 << 15;
 
 float ValueAt(DType dtype, std::span<const std::byte> x, size_t i) {
@@ -23,10 +23,11 @@ float ValueAt(DType dtype, std::span<const std::byte> x, size_t i) {
   return ToFloat(reinterpret_cast<const Float16*>(x.data())[i]);
 }
 
+// Squares over blocks of 64 elements, blocks added exactly.
 double Norm(std::span<const float> x) {
-  double lanes[8] = {};
-  for (size_t i = 0; i < x.size(); ++i) lanes[i % 8] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  return std::sqrt(((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7])));
+  int64_t words[kExactSumWords] = {};
+  AddSquaresOfBlocks(x.data(), x.size(), words);
+  return std::sqrt(exact_sum::Value(words));
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ void CpuStepKernels::MuonDirection(Stream& stream, const MuonPass& pass, In grad
       buffer[i] = std::fma(momentum, buffer[i], gradient);
       out[i] = p.nesterov ? std::fma(momentum, buffer[i], gradient) : buffer[i];
     }
-    const auto scale = static_cast<float>(1 / (Norm(out) + kNormEpsilon));
+    const auto scale = static_cast<float>(1 / (Norm(out) + kMuonNormEpsilon));
     for (float& x : out) x *= scale;
   };
   HostLaunch(stream, "muon_direction", kernel, Read<std::byte>(gradients), Read<StepScalars>(scalars),
@@ -56,8 +57,8 @@ void CpuStepKernels::MuonDirection(Stream& stream, const MuonPass& pass, In grad
 void CpuStepKernels::MuonPolynomial(Stream& stream, In a, In a_squared, Out p) {
   const auto kernel = [](std::span<const float> x, std::span<const float> squared, std::span<float> out) {
     const auto n = static_cast<size_t>(std::lround(std::sqrt(static_cast<double>(out.size()))));
-    for (size_t i = 0; i < out.size(); ++i) out[i] = std::fma(kB, x[i], kC * squared[i]);
-    for (size_t i = 0; i < n; ++i) out[i * n + i] += kA;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = std::fma(kMuonB, x[i], kMuonC * squared[i]);
+    for (size_t i = 0; i < n; ++i) out[i * n + i] += kMuonA;
   };
   HostLaunch(stream, "muon_polynomial", kernel, Read<float>(a), Read<float>(a_squared), Write<float>(p));
 }

@@ -65,23 +65,6 @@ void AddPowersOfBlocks(const float* x, size_t count, double p, int64_t* words) {
   }
 }
 
-void AddSquaresOfBlocks(const float* x, size_t count, int64_t* words) {
-  constexpr size_t kBatch = 16;
-  double sums[kBatch];
-  const size_t blocks = count / kNormBlock;
-  for (size_t b = 0; b < blocks; b += kBatch) {
-    const size_t batch = std::min(kBatch, blocks - b);
-    SumSquaresOfBlocks(x + b * kNormBlock, batch, sums);
-    for (size_t i = 0; i < batch; ++i) exact_sum::Add(words, sums[i]);
-  }
-  const size_t whole = blocks * kNormBlock;
-  if (whole == count) return;
-  float last[kNormBlock] = {};
-  std::copy(x + whole, x + count, last);
-  SumSquaresOfBlocks(last, 1, sums);
-  exact_sum::Add(words, sums[0]);
-}
-
 // |x| as fp32 bits grows with |x|, and every NaN lies above infinity.
 uint32_t MagnitudeBits(float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; }
 

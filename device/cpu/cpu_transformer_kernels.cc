@@ -4,13 +4,13 @@
 #include <cmath>
 #include <span>
 
-#include "glog/logging.h"
 #include "zeroshard/device/cpu/gelu_kernels.h"
 #include "zeroshard/device/cpu/layer_norm_kernels.h"
 #include "zeroshard/device/cpu/loss_kernels.h"
 #include "zeroshard/device/cpu/parallel.h"
 #include "zeroshard/device/cpu/row_sums.h"
 #include "zeroshard/device/host_launch.h"
+#include "zeroshard/device/kernel_checks.h"
 
 namespace zeroshard::device {
 namespace {
@@ -25,28 +25,13 @@ using Tokens = std::span<const int32_t>;
 constexpr int64_t kRowsPerStretch = 16;
 constexpr int64_t kElementsPerStretch = 1 << 14;
 
-bool IsActivation(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kBfloat16 || dtype == DType::kFloat16; }
-
-// Rows of a matrix of which `array` holds [rows, width].
-int64_t RowsOf(const Array& array, int64_t width, const char* what) {
-  CHECK(width > 0 && array.elements() % width == 0) << what << ": " << array.elements() << " elements in rows of " << width;
-  CHECK(IsActivation(array.dtype())) << what << ": " << Name(array.dtype());
-  return array.elements() / width;
-}
-
-void CheckDType(const Array& array, DType dtype, const char* what) {
-  CHECK(array.dtype() == dtype) << what << ": " << Name(array.dtype()) << " in place of " << Name(dtype);
-}
-
 }  // namespace
 
 void CpuTransformerKernels::LayerNorm(Stream& stream, In x, In weight, In bias, Out normalized, Out inverse_deviation,
                                       Out y) {
-  const int64_t width = weight.array.elements(), rows = RowsOf(x.array, width, "layer norm");
+  kernel_checks::LayerNorm(x.array, weight.array, bias.array, normalized.array, inverse_deviation.array, y.array);
+  const int64_t width = weight.array.elements(), rows = x.array.elements() / width;
   const DType dtype = y.array.dtype();
-  CHECK_EQ(inverse_deviation.array.elements(), rows);
-  CheckDType(x.array, DType::kFloat32, "layer norm: x");
-  for (const Array* array : {&weight.array, &bias.array, &normalized.array}) CheckDType(*array, dtype, "layer norm");
   const auto run = [dtype, width, rows, threads = threads_](ConstFloats from, ConstBytes w, ConstBytes b, Bytes h, Floats r,
                                                             Bytes to) {
     const LayerNormForward norm{dtype, width, from.data(), w.data(), b.data(), h.data(), r.data(), to.data()};
@@ -57,11 +42,9 @@ void CpuTransformerKernels::LayerNorm(Stream& stream, In x, In weight, In bias, 
 }
 
 void CpuTransformerKernels::LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) {
-  const int64_t width = weight.array.elements(), rows = RowsOf(normalized.array, width, "layer norm's output");
+  kernel_checks::LayerNormOutput(normalized.array, weight.array, bias.array, y.array);
+  const int64_t width = weight.array.elements(), rows = normalized.array.elements() / width;
   const DType dtype = y.array.dtype();
-  for (const Array* array : {&normalized.array, &weight.array, &bias.array}) {
-    CheckDType(*array, dtype, "layer norm's output");
-  }
   const auto run = [dtype, width, rows, threads = threads_](ConstBytes h, ConstBytes w, ConstBytes b, Bytes to) {
     const LayerNormAgain norm{dtype, width, h.data(), w.data(), b.data(), to.data()};
     ParallelFor(threads, rows, kRowsPerStretch,
@@ -73,18 +56,10 @@ void CpuTransformerKernels::LayerNormOutput(Stream& stream, In normalized, In we
 
 void CpuTransformerKernels::LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight,
                                               InOut d_x, WriteMode mode, const LayerNormPartials& partials, Out rounded) {
-  const int64_t width = weight.array.elements(), rows = RowsOf(d_y.array, width, "layer norm backward");
-  for (const Array* sums : {&partials.weight, &partials.bias, &partials.d_x}) {
-    CHECK_EQ(sums->elements(), PartialRows(rows) * width) << "layer norm backward: partials";
-  }
+  kernel_checks::LayerNormBackward(d_y.array, normalized.array, inverse_deviation.array, weight.array, d_x.array, partials,
+                                   rounded.array);
+  const int64_t width = weight.array.elements(), rows = d_y.array.elements() / width;
   const DType dtype = normalized.array.dtype(), d_y_dtype = d_y.array.dtype();
-  CheckDType(weight.array, dtype, "layer norm backward: weight");
-  CheckDType(d_x.array, DType::kFloat32, "layer norm backward: d_x");
-  CHECK(d_y_dtype == dtype || d_y_dtype == DType::kFloat32) << "layer norm backward: d_y of " << Name(d_y_dtype);
-  if (!rounded.array.empty()) {
-    CheckDType(rounded.array, dtype, "layer norm backward: rounded");
-    CHECK_EQ(rounded.array.elements(), rows * width) << "layer norm backward: rounded";
-  }
   const bool accumulate = mode == WriteMode::kAccumulate;
   const auto run = [=, threads = threads_](ConstBytes d, ConstBytes h, ConstFloats r, ConstBytes w, Floats to, Bytes narrow,
                                            Floats sum_weight, Floats sum_bias, Floats sum_d_x) {
@@ -113,10 +88,9 @@ void CpuTransformerKernels::LayerNormBackward(Stream& stream, In d_y, In normali
 }
 
 void CpuTransformerKernels::Gelu(Stream& stream, In x, Out y) {
+  kernel_checks::Gelu(x.array, y.array);
   const DType dtype = x.array.dtype();
-  const int64_t elements = RowsOf(x.array, 1, "GELU"), size = SizeOf(dtype);
-  CHECK_EQ(elements, y.array.elements()) << "GELU";
-  CheckDType(y.array, dtype, "GELU");
+  const int64_t elements = x.array.elements(), size = SizeOf(dtype);
   const auto run = [dtype, elements, size, threads = threads_](ConstBytes from, Bytes to) {
     ParallelFor(threads, elements, kElementsPerStretch, [&](int64_t first, int64_t last) {
       GeluElements(dtype, from.data() + first * size, to.data() + first * size, last - first);
@@ -126,10 +100,9 @@ void CpuTransformerKernels::Gelu(Stream& stream, In x, Out y) {
 }
 
 void CpuTransformerKernels::GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) {
+  kernel_checks::GeluBackward(x.array, d.array, partials.array, width);
   const DType dtype = x.array.dtype();
-  const int64_t rows = RowsOf(x.array, width, "GELU backward"), row_bytes = width * SizeOf(dtype);
-  CHECK_EQ(partials.array.elements(), PartialRows(rows) * width) << "GELU backward: partials";
-  CheckDType(d.array, dtype, "GELU backward");
+  const int64_t rows = x.array.elements() / width, row_bytes = width * SizeOf(dtype);
   const auto run = [dtype, width, rows, row_bytes, threads = threads_](Bytes of, Bytes gradient, Floats sums) {
     ParallelFor(threads, rows, kRowsPerPartial, [&](int64_t first, int64_t last) {
       GeluBackwardRows(dtype, of.data() + first * row_bytes, gradient.data() + first * row_bytes,
@@ -140,9 +113,9 @@ void CpuTransformerKernels::GeluBackward(Stream& stream, InOut x, InOut d, Out p
 }
 
 void CpuTransformerKernels::SumRows(Stream& stream, In x, InOut sum, WriteMode mode) {
-  const int64_t width = sum.array.elements(), rows = RowsOf(x.array, width, "sum of rows");
+  kernel_checks::SumRows(x.array, sum.array);
+  const int64_t width = sum.array.elements(), rows = x.array.elements() / width;
   const DType x_dtype = x.array.dtype(), sum_dtype = sum.array.dtype();
-  CHECK(IsActivation(sum_dtype)) << "sum of rows: " << Name(sum_dtype);
   const bool accumulate = mode == WriteMode::kAccumulate;
   const auto run = [=, threads = threads_](ConstBytes from, Bytes to) {
     const RowSums sums{rows, width, x_dtype, from.data(), sum_dtype, to.data(), accumulate};
@@ -157,10 +130,8 @@ void CpuTransformerKernels::SumRows(Stream& stream, In x, InOut sum, WriteMode m
 
 void CpuTransformerKernels::LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits,
                                              Out exponentials, Out block_maximum) {
-  const int64_t count = RowsOf(logits.array, columns.count, "loss");
-  CHECK_EQ(rows.targets.elements(), count) << "loss: rows";
-  CHECK_EQ(RowsOf(exponentials.array, columns.count, "loss: exponentials"), count);
-  CheckDType(logits.array, DType::kFloat32, "loss: logits");
+  kernel_checks::LossExponentials(columns, rows, logits.array, exponentials.array, block_maximum.array);
+  const int64_t count = rows.targets.elements();
   const DType dtype = exponentials.array.dtype();
   const auto run = [columns, count, dtype, threads = threads_](ConstFloats from, Bytes to, Tokens targets, Floats maximum,
                                                                std::span<double> sum, Floats target_logit, Floats at_block) {
@@ -175,10 +146,8 @@ void CpuTransformerKernels::LossExponentials(Stream& stream, VocabularyColumns c
 
 void CpuTransformerKernels::LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum,
                                          float scale, InOut exponentials, In loss_scale) {
-  const int64_t count = RowsOf(exponentials.array, columns.count, "loss backward");
-  CHECK_EQ(rows.targets.elements(), count) << "loss backward: rows";
-  CHECK_LE(loss_scale.array.elements(), 1) << "loss backward: loss scale";
-  if (!loss_scale.array.empty()) CheckDType(loss_scale.array, DType::kFloat32, "loss backward: loss scale");
+  kernel_checks::LossGradient(columns, rows, block_maximum.array, exponentials.array, loss_scale.array);
+  const int64_t count = rows.targets.elements();
   const DType dtype = exponentials.array.dtype();
   const auto run = [columns, count, scale, dtype, threads = threads_](Bytes e, Tokens targets, ConstFloats maximum,
                                                                       std::span<const double> sum, ConstFloats target_logit,
@@ -196,11 +165,15 @@ void CpuTransformerKernels::LossGradient(Stream& stream, VocabularyColumns colum
 void CpuTransformerKernels::LossSum(Stream& stream, const LossRows& rows, Out loss) {
   const auto run = [](Tokens targets, ConstFloats maximum, std::span<const double> sum, ConstFloats target_logit,
                       std::span<double> total) {
-    total[0] = 0;
+    double lanes[kLossLanes] = {};
     for (size_t row = 0; row < targets.size(); ++row) {
       if (targets[row] < 0) continue;
-      total[0] += std::log(sum[row]) + (static_cast<double>(maximum[row]) - target_logit[row]);
+      lanes[row % kLossLanes] += std::log(sum[row]) + (static_cast<double>(maximum[row]) - target_logit[row]);
     }
+    for (int64_t half = kLossLanes / 2; half > 0; half /= 2) {
+      for (int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    total[0] = lanes[0];
   };
   HostLaunch(stream, "sum of losses", run, Read<int32_t>(rows.targets), Read<float>(rows.maximum), Read<double>(rows.sum),
              Read<float>(rows.target_logit), Write<double>(loss));

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "zeroshard/device/convert.h"
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/elementwise_kernels.cc"

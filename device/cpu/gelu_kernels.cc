@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/gelu_kernels.cc"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 #include "zeroshard/device/transformer_kernels.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "zeroshard/device/convert.h"
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/loss_kernels.cc"

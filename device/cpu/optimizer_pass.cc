@@ -1,10 +1,9 @@
 #include "zeroshard/device/cpu/optimizer_pass.h"
 
-#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/optimizer_pass.cc"
@@ -122,26 +121,6 @@ namespace zeroshard::device {
 
 HWY_EXPORT(AdamDispatched);
 HWY_EXPORT(SgdDispatched);
-
-AdamFactors MakeAdamFactors(const AdamPass& pass, const StepScalars& scalars) {
-  const double lr = scalars.learning_rate * pass.learning_rate_scale;
-  return {.gradient_multiplier = static_cast<float>(scalars.gradient_multiplier),
-          .one_minus_beta1 = static_cast<float>(1 - scalars.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - scalars.beta2),
-          .eps = static_cast<float>(pass.eps),
-          .step_size = static_cast<float>(lr / scalars.bias_correction1),
-          .root_scale = static_cast<float>(1 / std::sqrt(scalars.bias_correction2)),
-          .decay = static_cast<float>(pass.decoupled ? lr * pass.weight_decay : pass.weight_decay),
-          .decoupled = pass.decoupled};
-}
-
-SgdFactors MakeSgdFactors(const SgdPass& pass, const StepScalars& scalars) {
-  return {.gradient_multiplier = static_cast<float>(scalars.gradient_multiplier),
-          .momentum = static_cast<float>(pass.momentum),
-          .step_size = static_cast<float>(scalars.learning_rate * pass.learning_rate_scale),
-          .decay = static_cast<float>(pass.weight_decay),
-          .nesterov = pass.nesterov};
-}
 
 void AdamSpan(const AdamFactors& factors, const PassArrays& arrays, size_t begin, size_t n) {
   HWY_DYNAMIC_DISPATCH(AdamDispatched)(factors, arrays, begin, n);

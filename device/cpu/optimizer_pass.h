@@ -10,31 +10,9 @@
 #include <cstddef>
 
 #include "zeroshard/device/dtype.h"
-#include "zeroshard/device/step_kernels.h"
+#include "zeroshard/device/optimizer_factors.h"
 
 namespace zeroshard::device {
-
-// What one pass multiplies by, each rounded once from fp64.
-struct AdamFactors {
-  float gradient_multiplier;
-  float one_minus_beta1;
-  float one_minus_beta2;
-  float eps;
-  float step_size;   // lr / bias_correction1
-  float root_scale;  // 1 / sqrt(bias_correction2)
-  float decay;       // decoupled: lr * weight_decay, of the weights; else weight_decay, into the gradient
-  bool decoupled;
-};
-struct SgdFactors {
-  float gradient_multiplier;
-  float momentum;
-  float step_size;  // lr
-  float decay;      // weight_decay, into the gradient
-  bool nesterov;
-};
-
-AdamFactors MakeAdamFactors(const AdamPass& pass, const StepScalars& scalars);
-SgdFactors MakeSgdFactors(const SgdPass& pass, const StepScalars& scalars);
 
 // What a pass reads and writes, [n] each; fp32 where no dtype is said.
 struct PassArrays {

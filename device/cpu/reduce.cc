@@ -9,7 +9,7 @@
 
 #include "glog/logging.h"
 #include "zeroshard/device/convert.h"
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/reduce.cc"

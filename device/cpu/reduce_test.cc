@@ -10,8 +10,8 @@
 
 #include "gtest/gtest.h"
 #include "zeroshard/device/convert.h"
-#include "zeroshard/device/cpu/dtype_visitor.h"
 #include "zeroshard/device/cpu/each_target.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 namespace zeroshard::device {
 namespace {

@@ -1,7 +1,7 @@
 #include "zeroshard/device/cpu/row_sums.h"
 
 #include "zeroshard/device/convert.h"
-#include "zeroshard/device/cpu/dtype_visitor.h"
+#include "zeroshard/device/dtype_visitor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/row_sums.cc"
