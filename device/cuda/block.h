@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 #include "zeroshard/device/cuda/declared.h"
 
@@ -66,12 +67,30 @@ class Block {
   __device__ __forceinline__ T Sum(PerThread<T>& x) {
     return Fold(x, [](T a, T b) { return a + b; });
   }
+
+  // The same within each group of kSize neighbouring threads, a power of two up to a warp's 32: x becomes its group's value, for each
+  // thread. `combine` commutes.
+  template <unsigned kSize, class T, class Combine>
+  __device__ __forceinline__ void FoldGroups(PerThread<T>& x, Combine combine) {
+    static_assert(kSize <= 32 && (kSize & (kSize - 1)) == 0);
+#pragma unroll
+    for (unsigned half = kSize / 2; half != 0; half /= 2) {
+      x.value = combine(x.value, __shfl_xor_sync(0xffffffffu, x.value, half));
+    }
+  }
 };
 
-// Memory of the block, kN elements: declared once at a kernel's top, by ZS_SHARED(float, tile, 256).
+// Memory of the block, `size` elements, which hold nothing yet: declared once at a kernel's top, by ZS_SHARED(float, tile, 256).
 #define ZS_SHARED(type, name, size) __shared__ type name[size]
 
 #else
+
+namespace doubles {
+// Whether phases run from the last thread to the first: results that depend on it want a barrier (control.h).
+bool& ThreadsBackwards();
+// Ends the process: a group's threads are not whole warps.
+[[noreturn]] void WarpInPart(unsigned threads);
+}  // namespace doubles
 
 template <class T>
 struct PerThread {
@@ -88,7 +107,11 @@ class Block {
 
   template <class F>
   void ForEachThread(F f) {
-    for (unsigned t = 0; t < threads_; ++t) f(t);
+    if (doubles::ThreadsBackwards()) {
+      for (unsigned t = threads_; t-- > 0;) f(t);
+    } else {
+      for (unsigned t = 0; t < threads_; ++t) f(t);
+    }
   }
 
   template <class T, class Combine>
@@ -105,11 +128,37 @@ class Block {
     return Fold(x, [](T a, T b) { return a + b; });
   }
 
+  template <unsigned kSize, class T, class Combine>
+  void FoldGroups(PerThread<T>& x, Combine combine) {
+    static_assert(kSize <= 32 && (kSize & (kSize - 1)) == 0);
+    if (threads_ % 32 != 0) doubles::WarpInPart(threads_);
+    for (unsigned first = 0; first < threads_; first += kSize) {
+      for (unsigned half = kSize / 2; half != 0; half /= 2) {
+        for (unsigned t = first; t < first + half; ++t) x[t] = combine(x[t], x[t + half]);
+      }
+      for (unsigned t = first + 1; t < first + kSize; ++t) x[t] = x[first];
+    }
+  }
+
  private:
   const unsigned index_, blocks_, threads_;
 };
 
-#define ZS_SHARED(type, name, size) type name[size]
+// Begins as NaNs.
+template <class T, size_t kSize>
+class SharedArray {
+ public:
+  SharedArray() { std::memset(elements_, 0xff, sizeof elements_); }
+  T& operator[](size_t i) {
+    if (i >= kSize) doubles::OutOfRange(i, kSize);
+    return elements_[i];
+  }
+
+ private:
+  T elements_[kSize];
+};
+
+#define ZS_SHARED(type, name, size) SharedArray<type, size> name
 
 #endif
 

@@ -67,11 +67,11 @@ inline bool Fits(Grid grid, unsigned most_threads) {
 namespace internal {
 
 template <auto kKernel, unsigned kMostThreads, class... Args>
-__global__ void __launch_bounds__(kMostThreads) ThreadKernel(Args... args) {
+__global__ void __launch_bounds__(kMostThreads, 1) ThreadKernel(Args... args) {
   kKernel(Thread{blockIdx.x, threadIdx.x, gridDim.x, blockDim.x}, args...);
 }
 template <auto kKernel, unsigned kMostThreads, class... Args>
-__global__ void __launch_bounds__(kMostThreads) BlockKernel(Args... args) {
+__global__ void __launch_bounds__(kMostThreads, 1) BlockKernel(Args... args) {
   Block block;
   kKernel(block, args...);
 }

@@ -28,6 +28,9 @@
 
 namespace zeroshard::device::cuda::doubles {
 
+// Whether the threads of a block run from the last to the first from now on: a kernel whose results change lacks a barrier.
+void SetThreadsBackwards(bool backwards);
+
 // Of engines that are made from now on.
 void SetOrder(const LateOptions& options);
 void SetDevices(int devices);

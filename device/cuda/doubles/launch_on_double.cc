@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/device/cuda/doubles/control.h"
 #include "zeroshard/device/cuda/doubles/double_devices.h"
 #include "zeroshard/device/late/end_test.h"
 
@@ -49,5 +50,16 @@ RunningKernel::~RunningKernel() { running = "no kernel"; }
 void OutOfRange(size_t element, size_t elements) {
   EndTest(absl::StrCat("kernel ", running, " touches element ", element, " of memory declared with ", elements));
 }
+
+void WarpInPart(unsigned threads) {
+  EndTest(absl::StrCat("kernel ", running, " folds groups in a block of ", threads, " threads, which are not whole warps"));
+}
+
+bool& ThreadsBackwards() {
+  static bool backwards = false;
+  return backwards;
+}
+
+void SetThreadsBackwards(bool backwards) { ThreadsBackwards() = backwards; }
 
 }  // namespace zeroshard::device::cuda::doubles

@@ -1,0 +1,73 @@
+// Adding fp64 values to the words of an exact sum (device/exact_sum.h) from all threads of a grid.
+//
+// A thread keeps the three digits that it last added to, and passes them on where the next value's differ; the threads of a block are
+// added up word by word, and each word that is not zero goes to memory in one atomic addition of integers. So the sum depends on
+// no order.
+//
+// Example: the squares of x.
+//   AddExactly(b, BlocksOf(n), words, [&](int64_t block) { return SquaresOf(x, 64 * block); });
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "zeroshard/device/cuda/atomics.h"
+#include "zeroshard/device/cuda/launch.h"
+#include "zeroshard/device/exact_sum.h"
+
+namespace zeroshard::device::cuda {
+
+// Elements whose squares are added up in fp64, as everywhere (device/cpu/block_sums.h).
+inline constexpr int64_t kNormBlock = 64;
+ZS_HOST_DEVICE constexpr int64_t BlocksOf(int64_t n) { return (n + kNormBlock - 1) / kNormBlock; }
+
+// x * x + sum in fp64, where the square is exact.
+ZS_DEVICE double SquareAdd(float x, double sum) {
+  const double wide = x;
+  return fma(wide, wide, sum);
+}
+
+// Eight lanes in the order of device/cpu/block_sums.h.
+ZS_DEVICE double AddEight(const double (&lanes)[8]) {
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+inline constexpr unsigned kExactThreads = 256;
+// A grid for AddExactly over n elements: one block where it can do all.
+inline Grid ExactGrid(int64_t n, int64_t blocks_of_one) {
+  const int64_t blocks = BlocksOf(n);
+  return blocks <= blocks_of_one ? Grid{1, kExactThreads} : GridFor(blocks);
+}
+
+// words += value(i) for i in [0, count), spread over the grid. Blocks of at most kExactThreads.
+template <class Value>
+ZS_DEVICE void AddExactly(Block& b, int64_t count, const InOut<int64_t>& words, const Value& value) {
+  ZS_SHARED(exact_sum::Digits, of_threads, kExactThreads);
+  b.ForEachThread([&](unsigned t) {
+    exact_sum::Digits held = {0, {0, 0, 0}};
+    for (int64_t i = int64_t{b.index()} * b.threads() + t; i < count; i += int64_t{b.blocks()} * b.threads()) {
+      const exact_sum::Digits next = exact_sum::Split(value(i));
+      if (next.first != held.first) {
+        for (int j = 0; j < 3; ++j) {
+          if (held.parts[j] != 0) AtomicAdd(words[static_cast<size_t>(held.first + j)], held.parts[j]);
+          held.parts[j] = 0;
+        }
+        held.first = next.first;
+      }
+      for (int j = 0; j < 3; ++j) held.parts[j] += next.parts[j];
+    }
+    of_threads[t] = held;
+  });
+  b.ForEachThread([&](unsigned t) {
+    for (auto word = static_cast<int>(t); word < kExactSumWords; word += static_cast<int>(b.threads())) {
+      int64_t sum = 0;
+      for (unsigned of = 0; of < b.threads(); ++of) {
+        const int digit = word - of_threads[of].first;
+        if (digit >= 0 && digit < 3) sum += of_threads[of].parts[digit];
+      }
+      if (sum != 0) AtomicAdd(words[static_cast<size_t>(word)], sum);
+    }
+  });
+}
+
+}  // namespace zeroshard::device::cuda

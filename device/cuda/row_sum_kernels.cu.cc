@@ -1,0 +1,69 @@
+#include "zeroshard/device/cuda/row_sum_kernels.h"
+
+#include <cstdint>
+
+#include "zeroshard/device/convert.h"
+#include "zeroshard/device/cuda/launch.h"
+#include "zeroshard/device/dtype_visitor.h"
+
+namespace zeroshard::device::cuda {
+namespace {
+
+// A block adds up the rows of this many columns: 32 bytes of two-byte floats, what memory hands out at least.
+constexpr unsigned kColumns = 16;
+constexpr unsigned kThreads = 512;
+// Groups of four rows that a phase adds up, one a thread, for each column.
+constexpr unsigned kGroups = kThreads / kColumns;
+
+// The order is device/cpu's: four rows by a tree, those sums one after another, then what is left row by row. So that the chain does
+// not wait for memory, one phase adds this turn's groups of four and chains the last turn's.
+template <class T, class Sum>
+ZS_DEVICE void SumKernel(Block& b, int64_t rows, int64_t width, bool accumulate, In<T> x, InOut<Sum> sum) {
+  const int64_t first = int64_t{b.index()} * kColumns, fours = rows / 4, turns = (fours + kGroups - 1) / kGroups;
+  ZS_SHARED(float, groups, 2 * kThreads);
+  PerThread<float> total;
+  b.ForEachThread([&](unsigned t) { total[t] = 0; });
+  const auto at = [&](int64_t row, int64_t column) { return Widen(x[static_cast<size_t>(row * width + column)]); };
+  for (int64_t turn = 0; turn <= turns; ++turn) {
+    b.ForEachThread([&](unsigned t) {
+      const int64_t column = first + t % kColumns, four = turn * kGroups + t / kColumns;
+      if (column >= width) return;
+      if (four < fours) {
+        const float upper = at(4 * four, column) + at(4 * four + 1, column);
+        const float lower = at(4 * four + 2, column) + at(4 * four + 3, column);
+        groups[turn % 2 * kThreads + t] = upper + lower;
+      }
+      if (t >= kColumns || turn == 0) return;
+      const int64_t left = fours - (turn - 1) * kGroups, chained = left < kGroups ? left : kGroups;
+      for (int64_t group = 0; group < chained; ++group) {
+        total[t] += groups[(turn - 1) % 2 * kThreads + group * kColumns + t];
+      }
+    });
+  }
+  b.ForEachThread([&](unsigned t) {
+    const int64_t column = first + t;
+    if (t >= kColumns || column >= width) return;
+    float all = total[t];
+    for (int64_t row = 4 * fours; row < rows; ++row) all += at(row, column);
+    Sum& to = sum[static_cast<size_t>(column)];
+    to = Narrow<Sum>(accumulate ? Widen(to) + all : all);
+  });
+}
+
+}  // namespace
+
+cudaError_t SumRows(cudaStream_t stream, const Array& x, const Array& sum, WriteMode mode) {
+  if (sum.empty()) return cudaSuccess;
+  const int64_t width = sum.elements();
+  const Grid grid{static_cast<unsigned>((width + kColumns - 1) / kColumns), kThreads};
+  cudaError_t error = cudaSuccess;
+  VisitActivation(x.dtype(), [&]<class T>(TypeTag<T>) {
+    VisitActivation(sum.dtype(), [&]<class Sum>(TypeTag<Sum>) {
+      error = LaunchBlocks<SumKernel<T, Sum>, kThreads>(stream, grid, x.elements() / width, width,
+                                                        mode == WriteMode::kAccumulate, Reads<T>(x), Updates<Sum>(sum));
+    });
+  });
+  return error;
+}
+
+}  // namespace zeroshard::device::cuda
