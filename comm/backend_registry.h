@@ -38,6 +38,7 @@ struct BackendOptions {
   std::string master_address = {};            // rank 0's host as the others know it; empty: MASTER_ADDR, where that is set
   Reduction reduction = Reduction::kTree;     // the same on every rank
   bool share_gpu = false;                     // ranks may have one GPU between them: slow, for tests
+  int64_t scratch_bytes = 0;                  // of device memory, where sums are taken there; 0: the backend's choice
 };
 
 using BackendFactory = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const BackendOptions& options);

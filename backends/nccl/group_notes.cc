@@ -151,9 +151,9 @@ absl::Status GroupNotes::CheckSteps() {
         continue;  // Rank 0 has not come so far.
       }
       if (step == mine.step && hash != mine.hash) {
-        return absl::FailedPreconditionError(absl::StrCat("ranks disagree: in step ", mine.step, " rank ", rank_,
-                                                          " called other operations than rank 0",
-                                                          "; all ranks must make the same calls in the same order"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("ranks disagree: by the end of step ", mine.step, " rank ", rank_,
+                         " had called other operations than rank 0; all ranks must make the same calls in the same order"));
       }
     }
     std::lock_guard<std::mutex> lock(mutex_);

@@ -4,8 +4,8 @@
 // NCCL has no headers: ranks that disagree hang, or give wrong numbers, and over NVLink or shared memory a dead peer is never reported.
 //
 // Note: How disagreement is found. While a run begins (NcclCommunicator says how long) each operation's header is written to the Store,
-// and read before the operation is given to NCCL: rank 0 reads everybody's, the others read rank 0's. Later a step's headers are hashed,
-// and the hash is compared with rank 0's when there is time. When a deadline has passed, the headers of that operation are written and
+// and read before the operation is given to NCCL: rank 0 reads everybody's, the others read rank 0's. Later headers are hashed, and
+// the hash of all up to a step's end is compared with rank 0's when there is time: a step that is missed is caught by a later one. When a deadline has passed, the headers of that operation are written and
 // read again, each rank reading all others'.
 //
 // Thread-safe.
@@ -53,9 +53,9 @@ class GroupNotes {
   // Why another rank gave up: "rank 1 gave up: ..."; or OK. `gone`: also where one has left.
   absl::Status WhyGivenUp(bool gone);
 
-  // The hash of a step that is over; compared with rank 0's as soon as both are there.
+  // The hash of all operations up to the end of a step; compared with rank 0's as soon as both are there.
   void NoteStep(int64_t step, uint64_t hash);
-  // Errors: kFailedPrecondition a step's hash differs from rank 0's.
+  // Errors: kFailedPrecondition a hash differs from rank 0's.
   absl::Status CheckSteps();
 
  private:
