@@ -50,6 +50,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
                                                        const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(Validate(options));
   ZS_RETURN_IF_ERROR(CheckTree(options, communicator.world_size()));
+  if (options.world_invariant && !communicator.sums_by_tree()) {
+    return absl::InvalidArgumentError(
+        "world_invariant over a communicator whose sums do not follow the tree over ranks; take --reduction=tree");
+  }
   ZS_RETURN_IF_ERROR(CheckGroups(units, options));
   ZS_ASSIGN_OR_RETURN(Layout layout, Layout::Create(units, LayoutOptionsOf(options, communicator.world_size())));
   ZS_RETURN_IF_ERROR(CheckLiveParameters(layout, options));
