@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "zeroshard/backends/ucx/await_value.h"
+#include "zeroshard/backends/ucx/sealed_value.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -68,7 +69,7 @@ absl::Status MappedRegion::Publish(const MappingOptions& options) {
   ZS_ASSIGN_OR_RETURN(const std::string key, worker_->PackKey(memory_));
   std::string value(reinterpret_cast<const char*>(&card), sizeof(card));
   value += key;
-  return options.store->Set(KeyOf(options, "key", options.rank), value);
+  return options.store->Set(KeyOf(options, "key", options.rank), SealValue("key", value));
 }
 
 // Whether all could be mapped.
@@ -76,7 +77,8 @@ absl::StatusOr<bool> MappedRegion::MapPeers(const MappingOptions& options) {
   bool all = true;
   for (int peer = 0; peer < options.world_size; ++peer) {
     if (peer == options.rank) continue;
-    ZS_ASSIGN_OR_RETURN(const std::string value, Await(options, "key", peer));
+    ZS_ASSIGN_OR_RETURN(const std::string sealed, Await(options, "key", peer));
+    ZS_ASSIGN_OR_RETURN(const std::string value, OpenValue("key", peer, sealed));
     Card card = {};
     if (value.size() > sizeof(card)) std::memcpy(&card, value.data(), sizeof(card));
     if (std::memcmp(card.magic, kMagic, sizeof(kMagic)) != 0 || card.bytes != bytes_) {

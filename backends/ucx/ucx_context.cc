@@ -55,15 +55,22 @@ class Configuration {
   ~Configuration() {
     if (config_ != nullptr) ucp_config_release(config_);
   }
-  absl::Status Read(UcxWays ways) {
+  absl::Status Read(UcxWays ways, const UcxNetworks& networks) {
     ZS_RETURN_IF_ERROR(FromUcx(ucp_config_read(nullptr, nullptr, &config_), "reading its configuration"));
     for (const Setting& setting : kSettings) ZS_RETURN_IF_ERROR(Set(setting));
     if (ways == UcxWays::kSharedMemory) return Set({"TLS", "sysv"});
-    return std::getenv("UCX_TLS") == nullptr ? Set({"TLS", "^cma,posix"}) : absl::OkStatus();
+    ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_TLS", {"TLS", "^cma,posix"}));
+    ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_NET_DEVICES", {"NET_DEVICES", networks.devices.c_str()}));
+    // A setting of TCP's memory domain: UCX 1.13 takes those of domains without their prefix.
+    return SetUnlessSaid("UCX_TCP_AF_PRIO", {"AF_PRIO", networks.families.c_str()});
   }
   const ucp_config_t* get() const { return config_; }
 
  private:
+  // Where there is something to say, and the environment does not say it.
+  absl::Status SetUnlessSaid(const char* variable, const Setting& setting) {
+    return std::getenv(variable) != nullptr || *setting.value == '\0' ? absl::OkStatus() : Set(setting);
+  }
   absl::Status Set(const Setting& setting) {
     return FromUcx(ucp_config_modify(config_, setting.name, setting.value),
                    absl::StrCat("setting ", setting.name, "=", setting.value));
@@ -74,11 +81,11 @@ class Configuration {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UcxContext>> UcxContext::Create(int world_size, UcxWays ways) {
+absl::StatusOr<std::unique_ptr<UcxContext>> UcxContext::Create(int world_size, UcxWays ways, const UcxNetworks& networks) {
   static const bool logs = (ucs_log_push_handler(&Log), true);
   static_cast<void>(logs);
   Configuration configuration;
-  ZS_RETURN_IF_ERROR(configuration.Read(ways));
+  ZS_RETURN_IF_ERROR(configuration.Read(ways, networks));
   ucp_params_t parameters = {};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "ucp/api/ucp.h"
+#include "zeroshard/backends/ucx/ucx_networks.h"
 
 namespace zeroshard::backends {
 
@@ -24,7 +25,7 @@ class UcxContext {
  public:
   // kAll: what UCX_TLS names, where it is set. Over shared memory alone UCX opens no port.
   // Errors: FromUcx.
-  static absl::StatusOr<std::unique_ptr<UcxContext>> Create(int world_size, UcxWays ways);
+  static absl::StatusOr<std::unique_ptr<UcxContext>> Create(int world_size, UcxWays ways, const UcxNetworks& networks = {});
   ~UcxContext() { ucp_cleanup(context_); }
   UcxContext(const UcxContext&) = delete;
   UcxContext& operator=(const UcxContext&) = delete;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "zeroshard/backends/ucx/sealed_value.h"
 #include "zeroshard/backends/ucx/ucx_transport.h"
 #include "zeroshard/backends/ucx/ucx_worker.h"
 #include "zeroshard/comm/host_communicator.h"
@@ -109,13 +110,14 @@ TEST_F(UcxStrangers, AClientOfAnotherJobIsNotHeard) {
   std::vector<std::unique_ptr<UcxMessage>> messages;
   std::vector<std::shared_ptr<UcxWorker>> clients;  // Ends before what it sends.
   std::mutex mutex;
-  HeldStore store([&](const std::string& address) {
+  HeldStore store([&](const std::string& sealed) {
+    const auto address = OpenValue("address", 0, sealed);
+    ASSERT_TRUE(address.ok()) << address.status();
     const std::lock_guard<std::mutex> lock(mutex);
     auto client = UcxWorker::Create(2, UcxWays::kAll);
     ASSERT_TRUE(client.ok()) << client.status();
     // What it cannot know is before the address: 8 bytes of the receiver's number.
-    const size_t begin = address.find('\n') + 1 + 8;
-    ASSERT_TRUE((*client)->Connect(0, address.substr(begin)).ok());
+    ASSERT_TRUE((*client)->Connect(0, address->substr(8)).ok());
     for (ucp_tag_t tag = 0; tag < 8; ++tag) {
       messages.push_back(std::make_unique<UcxMessage>());
       (*client)->Send(0, tag, words.data(), words.size(), *messages.back());

@@ -14,6 +14,8 @@
 #include "absl/time/time.h"
 #include "glog/logging.h"
 #include "zeroshard/backends/ucx/await_value.h"
+#include "zeroshard/backends/ucx/sealed_value.h"
+#include "zeroshard/backends/ucx/ucx_networks.h"
 #include "zeroshard/comm/store_prefix.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -47,9 +49,6 @@ Places PlacesOf(int world_size) {
 
 // Of a tag: its sender and channel; above them the receiver's number.
 constexpr int kSenderBits = 24;
-
-// Worker addresses of another UCX mean nothing to this one.
-std::string Preamble() { return absl::StrCat("zeroshard ucx ", ucp_get_version_string(), "\n"); }
 
 // Memory of Allocate: out of the table before it is given back.
 class AllocatedRegion final : public comm::MappedMemory {
@@ -102,6 +101,7 @@ absl::Status UcxTransport::Open() {
   ZS_ASSIGN_OR_RETURN(std::vector<PeerSockets> peers, ConnectPeers(connect));
   std::vector<Socket> lines(peers.size());
   for (size_t i = 0; i < peers.size(); ++i) lines[i] = std::move(peers[i].line);
+  interfaces_ = InterfacesOf(lines);
   lines_ = std::make_unique<PeerLines>(options_.rank, std::move(lines),
                                        [this](int peer, const absl::Status& why) { Heard(peer, why); });
   const absl::Status opened = [&] {
@@ -119,7 +119,15 @@ absl::Status UcxTransport::Open() {
 }
 
 absl::Status UcxTransport::OpenWays(comm::Store& store, UcxWays ways, Deadline deadline) {
-  ZS_ASSIGN_OR_RETURN(worker_, UcxWorker::Create(options_.world_size, ways));
+  UcxNetworks networks;
+  if (ways == UcxWays::kAll) {
+    ZS_ASSIGN_OR_RETURN(networks, ChooseNetworks(interfaces_, {.store = &store,
+                                                               .rank = options_.rank,
+                                                               .world_size = options_.world_size,
+                                                               .deadline = deadline,
+                                                               .given_up = [this] { return GivenUp(); }}));
+  }
+  ZS_ASSIGN_OR_RETURN(worker_, UcxWorker::Create(options_.world_size, ways, networks));
   ZS_RETURN_IF_ERROR(ConnectWorkers(store, ways, deadline));
   ZS_RETURN_IF_ERROR(ShareGuard(ways, deadline));
   if (guard_ == nullptr && ways == UcxWays::kSharedMemory) return absl::OkStatus();  // Some rank is elsewhere.
@@ -159,7 +167,7 @@ absl::Status UcxTransport::ConnectWorkers(comm::Store& store, UcxWays ways, Dead
     return absl::InternalError("getrandom gave too few bytes");
   }
   const std::string number(reinterpret_cast<const char*>(&mine), sizeof(mine));
-  ZS_RETURN_IF_ERROR(store.Set(absl::StrCat(key, options_.rank), absl::StrCat(Preamble(), number, address)));
+  ZS_RETURN_IF_ERROR(store.Set(absl::StrCat(key, options_.rank), SealValue("address", number + address)));
   for (int peer = 0; peer < options_.world_size; ++peer) {
     if (peer == options_.rank) continue;
     absl::StatusOr<std::string> theirs = AwaitValue(store, absl::StrCat(key, peer), deadline, [this] { return GivenUp(); });
@@ -168,12 +176,12 @@ absl::Status UcxTransport::ConnectWorkers(comm::Store& store, UcxWays ways, Dead
           absl::StrCat("rank ", peer, " did not give its UCX address within ", absl::FormatDuration(options_.timeout)));
     }
     ZS_RETURN_IF_ERROR(theirs.status());
-    if (theirs->rfind(Preamble(), 0) != 0 || theirs->size() < Preamble().size() + sizeof(mine)) {
-      return absl::FailedPreconditionError(absl::StrCat("rank ", peer, " has another version of UCX than rank ",
-                                                        options_.rank, ", which has ", ucp_get_version_string()));
+    ZS_ASSIGN_OR_RETURN(const std::string opened, OpenValue("address", peer, *theirs));
+    if (opened.size() < sizeof(mine)) {
+      return absl::FailedPreconditionError(absl::StrCat("rank ", peer, " gave a UCX address of ", opened.size(), " bytes"));
     }
-    std::memcpy(&numbers_[static_cast<size_t>(peer)], theirs->data() + Preamble().size(), sizeof(mine));
-    const absl::Status connected = worker_->Connect(peer, theirs->substr(Preamble().size() + sizeof(mine)));
+    std::memcpy(&numbers_[static_cast<size_t>(peer)], opened.data(), sizeof(mine));
+    const absl::Status connected = worker_->Connect(peer, opened.substr(sizeof(mine)));
     // A peer that shares no memory will not be seen.
     if (ways == UcxWays::kAll || !absl::IsUnavailable(connected)) ZS_RETURN_IF_ERROR(connected);
   }

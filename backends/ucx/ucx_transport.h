@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,8 +43,8 @@ namespace zeroshard::backends {
 
 class UcxTransport final : public comm::Transport {
  public:
-  // Collective. options.store outlives the transport and those split from it. options.interface is where lines are; UCX takes
-  // the networks that UCX_NET_DEVICES names. Errors: see ConnectPeers; UCX's.
+  // Collective. options.store outlives the transport and those split from it. options.interface is where lines are; UCX's
+  // networks: see ucx_networks.h. Errors: see ConnectPeers, ChooseNetworks; UCX's.
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Connect(const ConnectOptions& options);
   ~UcxTransport() override;
 
@@ -116,9 +117,10 @@ class UcxTransport final : public comm::Transport {
   const ConnectOptions options_;
   const std::string store_prefix_;  // of this group's keys in options_.store
   std::shared_ptr<UcxWorker> worker_;
-  std::vector<uint64_t> numbers_;  // [world_size]: what messages to each rank carry
-  Socket wake_;                    // an eventfd: something other than a message happened
-  bool spins_ = false;             // before it sleeps: every rank has a core of this host
+  std::set<std::string> interfaces_;  // where the peers were reached
+  std::vector<uint64_t> numbers_;     // [world_size]: what messages to each rank carry
+  Socket wake_;                       // an eventfd: something other than a message happened
+  bool spins_ = false;                // before it sleeps: every rank has a core of this host
 
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<uint64_t> free_;  // numbers of records, from 1

@@ -53,9 +53,9 @@ UcxWorker::UcxWorker(std::unique_ptr<UcxContext> context, int world_size) : cont
   for (int i = 0; i < world_size; ++i) ends_.push_back(std::make_unique<End>());
 }
 
-absl::StatusOr<std::shared_ptr<UcxWorker>> UcxWorker::Create(int world_size, UcxWays ways) {
+absl::StatusOr<std::shared_ptr<UcxWorker>> UcxWorker::Create(int world_size, UcxWays ways, const UcxNetworks& networks) {
   const device::VendorScope scope;
-  ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size, ways));
+  ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size, ways, networks));
   std::shared_ptr<UcxWorker> worker(new UcxWorker(std::move(context), world_size));
   ZS_RETURN_IF_ERROR(worker->Open());
   return worker;

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "ucp/api/ucp.h"
 #include "zeroshard/backends/ucx/ucx_context.h"
+#include "zeroshard/backends/ucx/ucx_networks.h"
 
 namespace zeroshard::backends {
 
@@ -39,7 +40,7 @@ struct UcxMessage {
 class UcxWorker {
  public:
   // Errors: FromUcx.
-  static absl::StatusOr<std::shared_ptr<UcxWorker>> Create(int world_size, UcxWays ways);
+  static absl::StatusOr<std::shared_ptr<UcxWorker>> Create(int world_size, UcxWays ways, const UcxNetworks& networks = {});
   // Every rkey and mapped memory was given back.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
@@ -47,7 +48,7 @@ class UcxWorker {
 
   // What peers connect to.
   absl::StatusOr<std::string> Address();
-  // `address` is a peer's, and was not tampered with: UCX does not check it.
+  // `address` is a peer's, and came as it was sent (sealed_value.h): UCX does not check it.
   absl::Status Connect(int peer, const std::string& address);
 
   // Begin. What fails at once is done, with its status. A receive takes a message with that tag, of whatever length.

@@ -1,11 +1,18 @@
 #include "zeroshard/integration_tests/hosts/network.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -28,9 +35,12 @@ Network::Network(int hosts) : hosts_(hosts) {
   for (int host = 1; host <= hosts_; ++host) made = made && MakeHost(host);
   if (!made) why_not_ = "this machine does not let the test make network namespaces with veth pairs";
   ssh_ = absl::StrCat("/tmp/", Name(0), ".ssh");
-  // Run as: ssh -T -o BatchMode=yes -- HOST COMMAND
-  std::ofstream(ssh_) << "#!/bin/sh\nfor command; do :; done\nhost=${5##*[!0-9]}\nexec /sbin/ip netns exec zs" << getpid()
-                      << "-$host sh -c \"$command\"\n";
+  // Run as: ssh OPTIONS -- HOST COMMAND, or as: ssh HOST COMMAND WORDS
+  std::ofstream(ssh_) << "#!/bin/sh\n"
+                         "while :; do case \"$1\" in -o) shift 2;; --) shift; break;; -*) shift;; *) break;; esac; done\n"
+                         "host=${1##*[!0-9]}; shift\n"
+                         "exec /sbin/ip netns exec zs"
+                      << getpid() << "-$host sh -c \"$*\"\n";
   chmod(ssh_.c_str(), 0700);
 }
 
@@ -63,7 +73,36 @@ bool Network::MakeHost(int host) const {
                           "/64 dev eth0 nodad && ", ip, "link set eth0 up && ", ip, "link set lo up"));
 }
 
+std::string Network::On(int host) const { return absl::StrCat("/sbin/ip netns exec ", Name(host)); }
+
 void Network::CutLinkOf(int host) const { Run(absl::StrCat("ip -n ", Name(0), " link set port", host, " down")); }
+
+void Network::CutLinkBetween(int host, int other) const {
+  for (const int cut : {host, other}) {
+    Run(absl::StrCat("ip -n ", Name(0), " link set port", cut, " type bridge_slave isolated on"));
+  }
+}
+
+void Network::TakeIpv4From(int host) const {
+  Run(absl::StrCat("ip -n ", Name(host), " addr del 10.77.0.", host, "/24 dev eth0"));
+}
+
+comm::Socket Network::Listen(int host, int port) const {
+  comm::Socket listener;
+  std::thread([&] {  // A thread is in a namespace of its own, a socket stays in the one where it was made.
+    const comm::Socket there(open(absl::StrCat("/run/netns/", Name(host)).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!there || setns(there.get(), CLONE_NEWNET) != 0) return;
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, absl::StrCat("10.77.0.", host).c_str(), &address.sin_addr);
+    comm::Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!made || bind(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return;
+    if (listen(made.get(), 1) == 0) listener = std::move(made);
+  })
+      .join();
+  return listener;
+}
 
 bool Network::Shape(const std::string& rate) const {
   bool shaped = true;

@@ -11,6 +11,8 @@
 
 #include <string>
 
+#include "zeroshard/comm/socket.h"
+
 namespace zeroshard::integration_tests {
 
 class Network {
@@ -25,7 +27,16 @@ class Network {
   // A script that takes what ssh takes, and runs the command on the host whose name or address ends with its number.
   const std::string& Ssh() const { return ssh_; }
 
+  // What comes before a command that is to run on that host.
+  std::string On(int host) const;
+
   void CutLinkOf(int host) const;
+  // The two hosts, and no others, do not hear each other any more.
+  void CutLinkBetween(int host, int other) const;
+  // The host has IPv6 alone on eth0.
+  void TakeIpv4From(int host) const;
+  // Somebody of that host listens at its eth0's IPv4 address, for as long as the socket lives.
+  comm::Socket Listen(int host, int port) const;
   // Every link carries no more than `rate`, as tc writes it. False where this kernel cannot.
   bool Shape(const std::string& rate) const;
 
