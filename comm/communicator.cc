@@ -77,7 +77,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.segments = ring_->Keep(slot, segments);
   operation.after = options.after;
   for (const device::Event*& event : operation.after) {
-    if (event == &Work().event()) event = nullptr;  // It is no device's, and done.
+    if (event != nullptr && event == &Work().event()) event = nullptr;  // It is no device's, and done.
   }
   operation.wait_at_once = options.wait_at_once;
   operation.traffic = options.traffic;
@@ -158,8 +158,9 @@ void Communicator::Finish(Operation& operation, const absl::Status& status) {
 }
 
 void Communicator::Fail(const absl::Status& cause) {
+  if (cause.ok()) return;
   std::lock_guard<std::mutex> lock(error_mutex_);
-  if (!first_error_.ok() || cause.ok()) return;
+  if (!first_error_.ok()) return;
   first_error_ = cause;
   failed_.store(true, std::memory_order_release);
 }

@@ -1,5 +1,7 @@
 #include "zeroshard/comm/host_communicator.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,6 +23,15 @@ namespace {
 
 // What every schedule needs of scratch at the least, for each rank: halving moves a few elements of every part, three times.
 constexpr int64_t kLeastScratchPerRank = 3 * 8 * 16;
+
+// Now or a little later, as the system's tick tells it, which costs next to nothing: from when a deadline of seconds counts.
+std::chrono::steady_clock::time_point AboutNow() {
+  constexpr std::chrono::milliseconds kTick{10};
+  timespec tick = {};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+  return std::chrono::steady_clock::time_point(std::chrono::seconds(tick.tv_sec) + std::chrono::nanoseconds(tick.tv_nsec) +
+                                               kTick);
+}
 
 // Adopted memory of a transport; credits the ledger.
 class MappedOwner final : public device::Buffer::Owner {
@@ -51,7 +62,8 @@ class HostCommunicator final : public Communicator {
         scratch_(std::move(scratch)),
         exchange_(*transport_, wire(),
                   {static_cast<std::byte*>(device.HostPointer(scratch_)), static_cast<size_t>(scratch_.bytes())},
-                  PeersOf(rank(), world_size(), schedules_)) {
+                  PeersOf(rank(), world_size(), schedules_),
+                  schedules_ == ScheduleChoice::kDirect ? Exchange::Meeting::kAll : Exchange::Meeting::kSome) {
     transport_->OnPeerFailed([this](int /*rank*/, const absl::Status& why) { NotePeerFailed(why); });
     if (world_size() > 1) {
       thread_ = std::thread([this] {
@@ -92,10 +104,7 @@ class HostCommunicator final : public Communicator {
       std::unique_lock<std::mutex> lock(mutex_);
       if (held_back_ != ticket || ticket == 0) return;
       held_back_ = 0;
-      if (kind != WaitKind::kEvent) {
-        RunFirst(lock);
-        if (queued_ == 0) return;
-      }
+      if (kind != WaitKind::kEvent && RunFirst(lock)) return;
     }
     wake_.notify_one();
   }
@@ -136,14 +145,15 @@ class HostCommunicator final : public Communicator {
       wake_.wait(lock, [this] { return stop_ || (queued_ > 0 && !running_ && held_back_ == 0); });
       if (queued_ > 0 && !running_) {
         RunFirst(lock);
+        lock.lock();
       } else if (stop_) {
         return;
       }
     }
   }
 
-  // Runs the queue's first operation, without the lock.
-  void RunFirst(std::unique_lock<std::mutex>& lock) {
+  // Runs the queue's first operation, without the lock, which it gives up. Whether none was behind it.
+  bool RunFirst(std::unique_lock<std::mutex>& lock) {
     Operation& operation = *queue_[first_];
     running_ = true;
     lock.unlock();
@@ -152,11 +162,12 @@ class HostCommunicator final : public Communicator {
     first_ = (first_ + 1) % queue_.size();
     --queued_;
     running_ = false;
+    const bool last = queued_ == 0;
     const absl::Status peer_failure = peer_failure_;
     lock.unlock();
     if (ended.ok()) Fail(peer_failure);  // It had all that it needed of the peer.
     Finish(operation, ended);            // The last that is done with it: its slot may be taken over.
-    lock.lock();
+    return last;
   }
 
   absl::Status Run(Operation& operation) {
@@ -182,7 +193,7 @@ class HostCommunicator final : public Communicator {
 
   absl::Status Carry(const Operation& operation) {
     ZS_RETURN_IF_ERROR(view_.Bind(operation));
-    exchange_.Begin(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(options_.timeout), operation.traffic);
+    exchange_.Begin(AboutNow() + absl::ToChronoNanoseconds(options_.timeout), operation.traffic);
     OperationHeader header = MakeHeader(operation, rank(), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);

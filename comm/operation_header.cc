@@ -72,7 +72,7 @@ std::string Describe(const OperationHeader& header) {
 absl::Status CheckAgreement(const OperationHeader& mine, const OperationHeader& theirs, int their_rank) {
   const auto fields = [](const OperationHeader& h) {
     return std::tuple(h.magic, h.sequence, h.count, h.layout, h.staged_bytes, h.world_size, h.root, h.segments, h.kind, h.op,
-                      h.in_dtype, h.out_dtype, h.schedules);
+                      h.in_dtype, h.out_dtype, h.schedules, h.carried);
   };
   if (fields(mine) == fields(theirs) && theirs.rank == their_rank) return absl::OkStatus();
   std::string detail;

@@ -24,8 +24,8 @@ struct OperationHeader {
   int64_t count = 0;
   uint64_t layout = 0;       // hash of the segments' counts and strides
   int64_t staged_bytes = 0;  // of a piece, where the device is staged; 0: not staged
-  uint64_t in_key = 0;       // of the first segment in mapped memory; 0: none
-  uint64_t out_key = 0;
+  // Of the first segment in mapped memory, its input and output; 0: none. Of a call that travels in its headers: the input.
+  std::array<uint64_t, 2> keys = {};
   int32_t rank = 0;
   int32_t world_size = 0;
   int32_t root = -1;
@@ -36,7 +36,8 @@ struct OperationHeader {
   uint8_t out_dtype = 0;
   uint8_t schedules = 0;            // ScheduleChoice
   uint8_t mapped = 0;               // whether all of its memory is mapped
-  std::array<char, 42> label = {};  // for people; not compared
+  uint8_t carried = 0;              // bytes of `keys` that are the call's whole input
+  std::array<char, 41> label = {};  // for people; not compared
 };
 static_assert(std::is_trivially_copyable_v<OperationHeader>);
 static_assert(sizeof(OperationHeader) == 120);

@@ -34,12 +34,12 @@ Communicator::Ring::Slot& Communicator::Ring::Claim() {
   const uint64_t ticket = next_++;
   Slot& slot = SlotOf(ticket);
   AwaitAtLeast(slot.finished, slot.issued.load(std::memory_order_relaxed));
-  std::lock_guard<std::mutex> lock(mutex_);
-  slot.status = absl::OkStatus();
   slot.operation = Operation();
   slot.operation.ticket = ticket;
   slot.operation.end = slot.end.get();
   slot.issued.store(ticket, std::memory_order_release);
+  // After `issued`: who sees it gone also sees that the slot was taken over.
+  slot.failed.store(false, std::memory_order_release);
   return slot;
 }
 
@@ -61,9 +61,10 @@ Communicator::Ring::Slot* Communicator::Ring::Find(uint64_t ticket) {
 }
 
 void Communicator::Ring::Finish(Slot& slot, const absl::Status& status) {
-  {
+  if (!status.ok()) {
     std::lock_guard<std::mutex> lock(mutex_);
     slot.status = status;
+    slot.failed.store(true, std::memory_order_release);
   }
   slot.finished.store(slot.operation.ticket, std::memory_order_release);
   slot.finished.notify_all();
@@ -72,9 +73,13 @@ void Communicator::Ring::Finish(Slot& slot, const absl::Status& status) {
 std::optional<absl::Status> Communicator::Ring::Await(uint64_t ticket) {
   Slot& slot = SlotOf(ticket);
   AwaitAtLeast(slot.finished, ticket);
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (slot.issued.load(std::memory_order_relaxed) != ticket) return std::nullopt;
-  return slot.status;
+  absl::Status status;
+  if (slot.failed.load(std::memory_order_acquire)) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    status = slot.status;
+  }
+  if (slot.issued.load(std::memory_order_acquire) != ticket) return std::nullopt;
+  return status;
 }
 
 }  // namespace zeroshard::comm

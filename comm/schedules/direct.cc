@@ -13,6 +13,13 @@ absl::Status DirectReduceScatter(Exchange& exchange, const HostCall& call) {
   return exchange.mapped() ? ReducePartsMapped(exchange, call) : ReducePartsByMessages(exchange, call);
 }
 
+void ReduceCarried(Exchange& exchange, const HostCall& call) {
+  const int n = exchange.world_size();
+  const std::span<const void*> parts = exchange.parts().first(static_cast<size_t>(n));
+  for (int p = 0; p < n; ++p) parts[static_cast<size_t>(p)] = exchange.CarriedIn(p);
+  device::ReduceParts(WholeReduction(call, n), parts, call.segments[0].out, call.segments[0].count);
+}
+
 absl::Status DirectAllGather(Exchange& exchange, const HostCall& call) {
   PutOwnParts(call, exchange.rank(), exchange.world_size());
   return exchange.mapped() ? GatherPartsMapped(exchange, call) : GatherPartsByMessages(exchange, call);

@@ -22,4 +22,7 @@ absl::Status DirectAllReduce(Exchange& exchange, const HostCall& call);
 absl::Status DirectReduce(Exchange& exchange, const HostCall& call);
 absl::Status DirectBroadcast(Exchange& exchange, const HostCall& call);
 
+// All-reduce where exchange.carried(): each rank sends its whole B to every other, with its header. Steps: none besides.
+void ReduceCarried(Exchange& exchange, const HostCall& call);
+
 }  // namespace zeroshard::comm

@@ -1,6 +1,7 @@
 #include "zeroshard/comm/schedules/exchange.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,13 +18,15 @@ constexpr std::byte kToken{1};
 
 }  // namespace
 
-Exchange::Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte> scratch, std::vector<int> peers)
+Exchange::Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte> scratch, std::vector<int> peers,
+                   Meeting meeting)
     : transport_(transport),
       ledger_(ledger),
       scratch_(scratch),
       peers_(std::move(peers)),
       rank_(transport.rank()),
       world_size_(transport.world_size()),
+      meeting_(meeting),
       told_(peers_.size()),
       place_(static_cast<size_t>(world_size_), -1),
       transfers_(static_cast<size_t>(world_size_) * kTransfersPerPeer),
@@ -35,16 +38,30 @@ void Exchange::Begin(Deadline deadline, Traffic traffic) {
   deadline_ = deadline;
   traffic_ = traffic;
   mapped_ = false;
+  carried_ = false;
   listed_ = false;
 }
 
 absl::Status Exchange::Agree(OperationHeader& mine, const HostCall& call) {
-  mine.mapped = meets_all() && mine.staged_bytes == 0 && MapKeys(mine, call) ? 1 : 0;
+  const bool reachable = meets_all() && mine.staged_bytes == 0;
+  carried_ = meeting_ == Meeting::kAll && mine.staged_bytes == 0 && CarryInput(mine, call);
+  mine.mapped = reachable && !carried_ && MapKeys(mine, call) ? 1 : 0;
   ZS_RETURN_IF_ERROR(SwapHeaders(mine));
   mapped_ = mine.mapped != 0;
   for (const Told& told : told_) mapped_ = mapped_ && told.header.mapped != 0;
   listed_ = mapped_ && call.segments.size() > 1;
   return listed_ ? SwapKeys() : absl::OkStatus();
+}
+
+// A small all-reduce: its input goes with the header.
+bool Exchange::CarryInput(OperationHeader& mine, const HostCall& call) {
+  if (call.kind != OpKind::kAllReduce || call.segments.size() != 1) return false;
+  const int64_t bytes = call.segments[0].count * call.in_size();
+  if (bytes > static_cast<int64_t>(sizeof(mine.keys))) return false;
+  std::memcpy(my_input_.data(), call.segments[0].in, static_cast<size_t>(bytes));
+  mine.keys = my_input_;
+  mine.carried = static_cast<uint8_t>(bytes);
+  return true;
 }
 
 bool Exchange::MapKeys(OperationHeader& mine, const HostCall& call) {
@@ -60,8 +77,7 @@ bool Exchange::MapKeys(OperationHeader& mine, const HostCall& call) {
     if (my_keys_.back() == 0 || my_keys_[my_keys_.size() - 2] == 0) return false;
   }
   if (my_keys_.empty()) return false;
-  mine.in_key = my_keys_[0];
-  mine.out_key = my_keys_[1];
+  mine.keys = {my_keys_[0], my_keys_[1]};
   return true;
 }
 
@@ -71,6 +87,8 @@ absl::Status Exchange::SwapHeaders(const OperationHeader& mine) {
   const std::span<Transfer> out = transfers().subspan(n, n);
   for (size_t i = 0; i < n; ++i) in[i] = transport_.Receive(peers_[i], Channel::kControl, &told_[i].header, sizeof(mine));
   for (size_t i = 0; i < n; ++i) out[i] = SendControl(peers_[i], &mine, sizeof(mine));
+  ledger_.Add(Traffic::kControl, -static_cast<int64_t>(n) * mine.carried);
+  ledger_.Add(traffic_, static_cast<int64_t>(n) * mine.carried);
   for (size_t i = 0; i < n; ++i) {
     ZS_RETURN_IF_ERROR(Wait(std::exchange(in[i], {})));
     const absl::Status agreed = CheckAgreement(mine, told_[i].header, peers_[i]);
@@ -146,9 +164,8 @@ absl::Status Exchange::SwapTokens(std::span<const int> to, std::span<const int> 
 
 absl::StatusOr<const std::byte*> Exchange::Mapped(int peer, size_t segment, int side, int64_t bytes) {
   const Told& told = told_[static_cast<size_t>(place_[static_cast<size_t>(peer)])];
-  const uint64_t key = listed_     ? told.keys[2 * segment + static_cast<size_t>(side)]
-                       : side == 0 ? told.header.in_key
-                                   : told.header.out_key;
+  const uint64_t key =
+      listed_ ? told.keys[2 * segment + static_cast<size_t>(side)] : told.header.keys[static_cast<size_t>(side)];
   const void* address = transport_.MappedAddress(peer, key, bytes);
   if (address != nullptr) return static_cast<const std::byte*>(address);
   return absl::InternalError(absl::StrCat("rank ", peer, " said that its memory is mapped, but key ", key, " with ", bytes,

@@ -10,6 +10,7 @@
 //   ZS_RETURN_IF_ERROR(exchange.Wait(in));
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,8 +27,10 @@ namespace zeroshard::comm {
 
 class Exchange {
  public:
+  // Whether every rank of the group talks to every other, the same on all of them.
+  enum class Meeting : uint8_t { kSome, kAll };
   // `peers`: the ranks that this rank talks to, in the order in which it does; a peer has this rank among its own.
-  Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte> scratch, std::vector<int> peers);
+  Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte> scratch, std::vector<int> peers, Meeting meeting);
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
@@ -60,6 +63,13 @@ class Exchange {
 
   // Mapped memory, after Agree. Whether every rank reads every other's arrays of this call in place.
   bool mapped() const { return mapped_; }
+  // Whether this call's inputs came with its headers: nothing else need be sent.
+  bool carried() const { return carried_; }
+  // Rank's input of such a call; this rank's own too.
+  const void* CarriedIn(int rank) const {
+    const int place = place_[static_cast<size_t>(rank)];
+    return place < 0 ? my_input_.data() : told_[static_cast<size_t>(place)].header.keys.data();
+  }
   // Peer's array of segment i. Errors: kInternal the peer's key is none.
   absl::StatusOr<const std::byte*> PeerIn(int peer, size_t segment, int64_t bytes);
   absl::StatusOr<const std::byte*> PeerOut(int peer, size_t segment, int64_t bytes);
@@ -74,6 +84,7 @@ class Exchange {
     std::vector<uint64_t> keys;  // of segments: in, out, in, out, ...; of more than one segment
   };
   Transfer SendControl(int peer, const void* data, int64_t bytes);
+  bool CarryInput(OperationHeader& mine, const HostCall& call);
   bool MapKeys(OperationHeader& mine, const HostCall& call);
   absl::Status SwapHeaders(const OperationHeader& mine);
   absl::Status SwapKeys();
@@ -85,12 +96,15 @@ class Exchange {
   std::vector<int> peers_;
   const int rank_;
   const int world_size_;
+  const Meeting meeting_;
   Deadline deadline_;
   Traffic traffic_ = Traffic::kData;
   bool mapped_ = false;
-  bool listed_ = false;     // Keys came as lists
-  std::vector<Told> told_;  // [peers]
-  std::vector<int> place_;  // [world_size]: of a rank in peers_, or -1
+  bool carried_ = false;
+  std::array<uint64_t, 2> my_input_ = {};  // of a carried call
+  bool listed_ = false;                    // Keys came as lists
+  std::vector<Told> told_;                 // [peers]
+  std::vector<int> place_;                 // [world_size]: of a rank in peers_, or -1
   std::vector<uint64_t> my_keys_;
   std::vector<Transfer> transfers_;
   std::vector<const void*> parts_;

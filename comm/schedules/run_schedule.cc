@@ -87,6 +87,10 @@ std::vector<int> PeersOf(int rank, int world_size, ScheduleChoice choice) {
 }
 
 absl::Status RunSchedule(Exchange& exchange, const HostCall& call, ScheduleChoice choice) {
+  if (exchange.carried()) {
+    ReduceCarried(exchange, call);
+    return absl::OkStatus();
+  }
   const ScheduleChoice resolved = Resolve(choice, exchange.world_size());
   if (resolved == ScheduleChoice::kDirect) return RunDirect(exchange, call);
   return RunLogarithmic(exchange, call, resolved == ScheduleChoice::kScatter);

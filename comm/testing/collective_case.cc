@@ -40,6 +40,7 @@ int64_t DirectBytes(const Case& c, int rank, int world_size) {
         bytes += (world_size - 1) * in;
         break;
       case OpKind::kAllReduce:
+        if (c.counts.size() == 1 && in <= 16) return (world_size - 1) * in;  // It goes with the header.
         bytes += in - own * SizeOf(c.in) + (world_size - 1) * own * SizeOf(c.out);
         break;
       case OpKind::kReduce:
