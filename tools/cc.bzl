@@ -45,3 +45,39 @@ def zs_cc_test(name, copts = [], size = "small", deps = [], **kwargs):
         deps = deps + ["@com_google_googletest//:gtest_main"],
         **kwargs
     )
+
+def zs_fuzz_target(name, srcs, deps = [], corpus = []):
+    """A fuzz target (tools/fuzz/fuzz_target.h): NAME_test, a quick test under any build, and NAME, libFuzzer's program.
+
+    Args:
+      name: of the target.
+      srcs: defines LLVMFuzzerTestOneInput and zeroshard::fuzz::Seeds.
+      deps: of srcs.
+      corpus: files that once failed; they are fed first.
+    """
+    zs_cc_library(
+        name = name + "_entry",
+        testonly = True,
+        srcs = srcs,
+        deps = deps + ["//tools/fuzz:fuzz_target"],
+        alwayslink = True,  # libFuzzer's main, in no library of ours, calls it.
+    )
+    cc_test(
+        name = name + "_test",
+        size = "small",
+        srcs = ["//tools/fuzz:replay.cc"],
+        copts = _COPTS,
+        data = corpus,
+        args = ["$(rootpath %s)" % file for file in corpus],
+        deps = [name + "_entry", "//tools/fuzz:fuzz_target"],
+    )
+
+    # manual: only clang has libFuzzer, and only --config=fuzz asks for it.
+    zs_cc_binary(
+        name = name,
+        testonly = True,
+        srcs = ["//tools/fuzz:seeded_mutator.cc"],
+        linkopts = ["-fsanitize=fuzzer"],
+        tags = ["manual"],
+        deps = [name + "_entry", "//tools/fuzz:fuzz_target"],
+    )

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that zeroshard builds and runs with (tools/packages.txt), those alone that are missing.
 # With --launchers also those of tools/launchers.txt: Open MPI, MPICH, Slurm and iproute2, for the tests that run where they are there.
+# With --fuzz also those of tools/fuzz/packages.txt, for --config=fuzz.
 # Run it as often as you like; it says what it does. Needs root, or sudo.
 set -euo pipefail
 
@@ -9,7 +10,8 @@ lists=("$here/packages.txt")
 case "${1:-}" in
   "") ;;
   --launchers) lists+=("$here/launchers.txt") ;;
-  *) echo "setup: unknown argument $1; there is --launchers" >&2; exit 2 ;;
+  --fuzz) lists+=("$here/fuzz/packages.txt") ;;
+  *) echo "setup: unknown argument $1; there are --launchers and --fuzz" >&2; exit 2 ;;
 esac
 mapfile -t packages < <(grep -hEv '^[[:space:]]*(#|$)' "${lists[@]}")
 
