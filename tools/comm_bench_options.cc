@@ -20,10 +20,9 @@ namespace {
 constexpr char kGroup[] = "MEASURED: collectives and their data";
 
 constexpr char kPurpose[] =
-    "Measures collectives: checks what they give, warms up, and times each call on every rank, the slowest rank's times "
-    "being\n"
-    "told. us_min, us_median and us_max are over iterations; algbw is bytes by us_median, busbw what that asks of each "
-    "rank's\n"
+    "Measures collectives: checks what they give, warms up, and times each call on every rank, the slowest rank's times being\n"
+    "told. us_min, us_median and us_max are over iterations (calls below 5 us: sixteen at a time); algbw is bytes by\n"
+    "us_median, busbw what that asks of each rank's\n"
     "link: times 2 (N - 1) / N for all_reduce, (N - 1) / N for reduce_scatter and all_gather.";
 
 constexpr int64_t kMostBytes = int64_t{1} << 40;
