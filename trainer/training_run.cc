@@ -49,7 +49,8 @@ int64_t LargestParameter(const std::vector<model::UnitSpec>& units) {
 TrainingRun::TrainingRun(comm::Communicator& communicator, RunOptions options)
     : communicator_(communicator), options_(std::move(options)) {}
 
-TrainingRun::~TrainingRun() = default;
+// A step that failed may have left its losses on their way.
+TrainingRun::~TrainingRun() { losses_.Wait().IgnoreError(); }
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communicator& communicator, RunOptions options,
                                                                  FirstWeights first_weights) {
@@ -129,7 +130,7 @@ absl::Status TrainingRun::Compute(model::UnitPass at, std::span<const device::Ar
   return gpt_->Backward(stream, at.unit, parameters, gradients);
 }
 
-absl::Status TrainingRun::RunMicroBatch(int64_t micro_batch) {
+absl::Status TrainingRun::RunMicroBatch(int64_t micro_batch, bool stop) {
   device::Stream& stream = engine_->compute();
   ZS_RETURN_IF_ERROR(ReadRows(micro_batch));
   ZS_RETURN_IF_ERROR(gpt_->BeginMicroBatch(stream, {.inputs = inputs_,
@@ -141,25 +142,32 @@ absl::Status TrainingRun::RunMicroBatch(int64_t micro_batch) {
     ZS_RETURN_IF_ERROR(engine_->Unshard(at.unit, at.pass));
     ZS_RETURN_IF_ERROR(RunUnit(at));
     ZS_RETURN_IF_ERROR(engine_->Reshard(at.unit));
+    if (at != model::UnitPass{static_cast<int>(units_.size()) - 1, model::Pass::kBackward}) continue;
+    communicator_.device().elementwise().Copy(stream, gpt_->loss_sum(), mine_.array(DType::kFloat64).Slice(micro_batch, 1));
+    if (micro_batch + 1 == shape_.accumulation) SendLosses(stop);
   }
-  communicator_.device().elementwise().Copy(stream, gpt_->loss_sum(), mine_.array(DType::kFloat64).Slice(micro_batch, 1));
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::ExchangeLosses(bool stop) {
+// As soon as they are there: behind the parameters that are gathered at the step's end, they would hold the host until all of
+// those have come.
+void TrainingRun::SendLosses(bool stop) {
   device::Stream& stream = engine_->compute();
   device::Device& device = communicator_.device();
   const device::Array mine = mine_.array(DType::kFloat64);
-  const device::Array sums = sums_.array(DType::kFloat64);
   host_stop_ = stop ? 1 : 0;
   device.CopyFromHost(stream, &host_stop_, mine.Slice(shape_.accumulation, 1));
   stream.Record(*losses_ready_);
-  comm::Work work = communicator_.AllReduce(
-      mine, sums, ReduceOp::kSum,
-      {.after = {losses_ready_.get()}, .wait_at_once = true, .traffic = Traffic::kControl, .label = "loss"});
-  ZS_RETURN_IF_ERROR(work.Wait());
-  device.CopyToHost(stream, sums, host_sums_.data());
-  device.CopyToHost(stream, mine, host_mine_.data());
+  losses_ = communicator_.AllReduce(mine, sums_.array(DType::kFloat64), ReduceOp::kSum,
+                                    {.after = {losses_ready_.get()}, .traffic = Traffic::kControl, .label = "loss"});
+}
+
+absl::Status TrainingRun::ReceiveLosses() {
+  device::Stream& stream = engine_->compute();
+  device::Device& device = communicator_.device();
+  ZS_RETURN_IF_ERROR(losses_.Wait());
+  device.CopyToHost(stream, sums_.array(DType::kFloat64), host_sums_.data());
+  device.CopyToHost(stream, mine_.array(DType::kFloat64), host_mine_.data());
   stream.Synchronize();
   return device.status();
 }
@@ -168,9 +176,9 @@ absl::StatusOr<StepReport> TrainingRun::Step(bool stop) {
   const device::ScopedSpan span(communicator_.device(), device::SpanKind::kStep);
   StepReport report;
   report.step = next_step_;
-  for (int64_t a = 0; a < shape_.accumulation; ++a) ZS_RETURN_IF_ERROR(RunMicroBatch(a));
+  for (int64_t a = 0; a < shape_.accumulation; ++a) ZS_RETURN_IF_ERROR(RunMicroBatch(a, stop));
   ZS_RETURN_IF_ERROR(engine_->Step());
-  ZS_RETURN_IF_ERROR(ExchangeLosses(stop));
+  ZS_RETURN_IF_ERROR(ReceiveLosses());
   ZS_ASSIGN_OR_RETURN(report.result, engine_->Result());
   report.stop = host_sums_.back() != 0;
   report.loss = TreeSum(host_sums_, static_cast<size_t>(shape_.accumulation)) / static_cast<double>(shape_.TokensPerStep());

@@ -90,8 +90,9 @@ class TrainingRun {
   absl::Status RunUnit(model::UnitPass at);
   absl::Status Compute(model::UnitPass at, std::span<const device::Array> parameters,
                        std::span<const model::GradientTarget> gradients);
-  absl::Status RunMicroBatch(int64_t micro_batch);
-  absl::Status ExchangeLosses(bool stop);
+  absl::Status RunMicroBatch(int64_t micro_batch, bool stop);
+  void SendLosses(bool stop);
+  absl::Status ReceiveLosses();
 
   comm::Communicator& communicator_;
   RunOptions options_;
@@ -107,6 +108,7 @@ class TrainingRun {
   device::Buffer mine_;
   device::Buffer sums_;
   std::unique_ptr<device::Event> losses_ready_;
+  comm::Work losses_;  // their exchange, of the last step
   std::vector<double> host_mine_;
   std::vector<double> host_sums_;
   double host_stop_ = 0;
