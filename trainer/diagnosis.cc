@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "zeroshard/device/loss_scale.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::trainer {
@@ -46,7 +45,7 @@ absl::StatusOr<std::string> FirstBadGradient(TrainingRun& run) {
   const std::string tensor = absl::StrCat("the gradient of '", bad->parameter, "' (unit ", bad->unit, ", ",
                                           std::string(device::Name(options.dtype)), ")");
   if (bad->rank >= 0) return absl::StrCat(tensor, " holds ", bad->is_nan ? "NaN" : "Inf", " on rank ", bad->rank);
-  if (options.optimizer.loss_scale.kind == device::LossScaleKind::kDynamic) return absl::StrCat(tensor, " is not finite");
+  if (!bad->watched) return absl::StrCat(tensor, " is not finite");
   return absl::StrCat(tensor, " is finite on each rank, but its sum over ranks is not");
 }
 

@@ -115,6 +115,9 @@ class Engine {
   // Whose fault it is that the last Step was skipped: a gradient that was not finite, of which parameter, on which rank; nothing if
   // all were finite. Waits. Errors: kFailedPrecondition after the next step's first gradients.
   absl::StatusOr<std::optional<NonFiniteGradient>> FindNonFinite();
+  // Whether ranks look at their own gradients before these are summed, so that FindNonFinite can name a rank: one more read of
+  // all gradients. On at first, but with a dynamic loss scale. Between steps; the same on all ranks.
+  void WatchGradients(bool on);
 
   // Between steps: parameters of this name ('*' stands for any characters, '?' for one) are frozen from now on, or trained (on). A
   // frozen one has no gradient: it is not in the norm, its weights and moments stay. What is to be unfrozen was declared trainable;

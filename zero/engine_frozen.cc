@@ -104,4 +104,6 @@ absl::StatusOr<std::optional<NonFiniteGradient>> Engine::FindNonFinite() {
   return p.gradients->FindNonFinite(*p.minimum);
 }
 
+void Engine::WatchGradients(bool on) { parts_->gradients->WatchGradients(on); }
+
 }  // namespace zeroshard::zero

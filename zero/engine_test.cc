@@ -364,6 +364,28 @@ TEST(Engine, ANonFiniteGradientIsNamedWithItsRank) {
   }
 }
 
+TEST(Engine, ARankIsNamedOnlyWhereRanksWatch) {
+  OnEngines(
+      EqualUnits(3, 100), 2,
+      [](Engine& engine, comm::Communicator& communicator) {
+        for (bool on : {false, true, false}) {
+          engine.WatchGradients(on);
+          BackwardWith(engine, communicator, /*rank=*/1, std::numeric_limits<double>::infinity());
+          ASSERT_OK(engine.Step());
+          const auto found = engine.FindNonFinite();
+          ASSERT_OK(found);
+          ASSERT_TRUE(found->has_value());
+          EXPECT_EQ((*found)->parameter, "unit.1.weight");
+          EXPECT_EQ((*found)->watched, on);
+          EXPECT_EQ((*found)->rank, on ? 1 : -1);
+        }
+      },
+      [](EngineOptions& options) {
+        options.dtype = device::DType::kFloat16;
+        options.optimizer.loss_scale.kind = device::LossScaleKind::kDynamic;
+      });
+}
+
 TEST(Engine, ASumOverRanksThatOverflowsIsNoRanksFault) {
   OnEngines(EqualUnits(3, 100), 2, [](Engine& engine, comm::Communicator& communicator) {
     for (int u : {2, 1, 0}) {

@@ -78,6 +78,7 @@ class GradientStore {
 
   // See Engine. Between steps.
   void SetFrozen(int parameter, bool frozen);
+  void WatchGradients(bool on) { watch_->Watch(on); }
   absl::StatusOr<std::optional<NonFiniteGradient>> FindNonFinite(RankMinimum& minimum);
 
   // What was reduced in this step, in which order, as a number below 2^31: the same on every rank, or their sums are of things that

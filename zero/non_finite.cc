@@ -89,7 +89,8 @@ absl::StatusOr<std::optional<NonFiniteGradient>> NonFiniteWatch::Find(Look look,
   ZS_ASSIGN_OR_RETURN(const int64_t whose, minimum.Of(mine ? 2 * rank_ + (std::isnan(own) ? 1 : 0) : kNone));
   const Parameter& parameter = layout_->parameters()[bad];
   NonFiniteGradient found{.unit = layout_->units()[layout_->sections()[parameter.section].units.front()].name,
-                          .parameter = parameter.spec.name};
+                          .parameter = parameter.spec.name,
+                          .watched = watches_};
   if (whose != kNone) {
     found.rank = static_cast<int>(whose / 2);
     found.is_nan = whose % 2 != 0;

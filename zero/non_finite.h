@@ -2,9 +2,9 @@
 //
 // Note: What can be known. After the reduction every rank that holds a part of a tensor sees that it is bad; whose fault it is, is
 // gone by then, since sums land where the ranks' own gradients were. So each rank keeps, before its gradients leave, the largest
-// magnitude of each of its own in the step, one fp32 a parameter (NaN and infinity stay): one more read of the gradients. With a
-// dynamic loss scale, where overflows are ordinary, it does not, and no rank is named. A tensor that is bad though no rank's own
-// was: the sum over ranks overflowed.
+// magnitude of each of its own in the step, one fp32 a parameter (NaN and infinity stay): one more read of the gradients. Where
+// that is turned off (as it is at first with a dynamic loss scale, where overflows are ordinary) no rank is named. A tensor
+// that is bad though no rank's own was: the sum over ranks overflowed.
 //
 // Example:
 //   watch->See(section, gradient);                                     // as it leaves
@@ -31,8 +31,9 @@ namespace zeroshard::zero {
 struct NonFiniteGradient {
   std::string unit;       // the first that has the parameter
   std::string parameter;  // the first in the units' order whose gradient was not finite
-  int rank = -1;  // the lowest whose own was not; -1: none's was, the sum over ranks overflowed (or ranks do not watch)
-  bool is_nan = false;  // on that rank: a NaN, or else an infinity
+  int rank = -1;          // the lowest whose own was not; -1: none's was, the sum over ranks overflowed; or it is not known
+  bool is_nan = false;    // on that rank: a NaN, or else an infinity
+  bool watched = false;   // whether ranks looked at their own
 };
 
 class NonFiniteWatch {
@@ -45,6 +46,8 @@ class NonFiniteWatch {
 
   // Queues: this rank's own gradient of a section, whole, is looked at. Padding is not.
   void See(int section, const device::Array& gradient);
+  // Whether See looks at anything. Between steps; the same on all ranks.
+  void Watch(bool on) { watches_ = on; }
   // See from now on speaks of the next step. What was seen stays until then, or until Forget.
   void BeginStep() { stale_ = true; }
   // Forgets what was seen in an earlier step, if it is not forgotten yet.
