@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::model {
@@ -10,6 +11,7 @@ namespace {
 using device::DType;
 
 constexpr int64_t kSlots = 2;
+constexpr char kLabel[] = "activations";
 
 int64_t Elements(const GptOptions& options) { return options.batch * options.context * options.width; }
 int64_t Bytes(const GptOptions& options) { return Elements(options) * device::SizeOf(DType::kFloat32); }
@@ -67,7 +69,10 @@ void ActivationCheckpoints::Keep(device::Stream& compute, int64_t group, device:
   device_.elementwise().Copy(compute, residual, place(group));
   compute.Record(*s.filled);
   down_->Wait(*s.filled);
-  device_.CopyToHost(*down_, place(group), host(group));
+  {
+    const device::ScopedSpan span(*down_, device::SpanKind::kCopy, kLabel, place(group).bytes());
+    device_.CopyToHost(*down_, place(group), host(group));
+  }
   down_->Record(*s.read);
 }
 
@@ -75,7 +80,10 @@ void ActivationCheckpoints::Keep(device::Stream& compute, int64_t group, device:
 void ActivationCheckpoints::FetchIntoSlot(int64_t group) {
   Slot& s = slot(group);
   up_->Wait(*s.read);
-  device_.CopyFromHost(*up_, host(group), place(group));
+  {
+    const device::ScopedSpan span(*up_, device::SpanKind::kCopy, kLabel, place(group).bytes());
+    device_.CopyFromHost(*up_, host(group), place(group));
+  }
   up_->Record(*s.filled);
 }
 

@@ -30,6 +30,9 @@ class Evaluation {
   // Target tokens of one evaluation, over all ranks.
   int64_t tokens() const { return rows_ * run_->shape().context; }
 
+  // Forward passes of one.
+  int64_t batches() const { return batches_; }
+
   // Collective, between steps. Errors: the engine's and the communicator's; kDataLoss for data that cannot be read.
   absl::StatusOr<double> Run();
 

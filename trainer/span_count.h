@@ -11,7 +11,10 @@
 
 namespace zeroshard::trainer {
 
-// An upper bound, of one rank: units run forward, again and backward, each gathered, reduced, waited for and landed.
+// Upper bounds, of one rank. A step: units run forward, again and backward, each gathered, reduced, waited for, landed, copied
+// between tiers; then the update, and what is gathered after it.
 int64_t SpansPerStep(const zero::Layout& layout, const zero::EngineOptions& options);
+// So many forward passes.
+int64_t SpansPerEvaluation(const zero::Layout& layout, int64_t batches);
 
 }  // namespace zeroshard::trainer

@@ -91,6 +91,39 @@ TEST(StepRecording, TraceHoldsEachExpectedSpanOfItsStepsAlone) {
   }
 }
 
+// Offload and checkpoints on the host, many small buckets: copies are there, and the room that was reserved is enough.
+TEST(StepRecording, TraceHoldsCopiesAndHasRoomForEveryBucket) {
+  for (const bool tensor : {false, true}) {
+    for (const int stage : {2, 3}) {
+      RunOptions options = SmallRun(stage, 2);
+      options.model.layers = 4;
+      options.model.checkpoint_every = 1;
+      options.model.checkpoints_on_host = true;
+      options.engine.partition = tensor ? zero::Partition::kTensor : zero::Partition::kFlat;
+      options.engine.accumulation = 2;
+      options.engine.reduce_bucket_size = 200;
+      options.engine.allgather_bucket_size = 200;
+      options.engine.allgather_partitions = false;
+      options.engine.sub_group_size = 1000;
+      options.engine.offload_optimizer.target = zero::OffloadTarget::kHost;
+      if (stage == 3) options.engine.offload_parameters.target = zero::OffloadTarget::kHost;
+      const json trace = TraceOf(options, "copies.json");
+      ASSERT_FALSE(trace.is_discarded());
+      for (const json& event : trace["traceEvents"]) {
+        if (event["name"] == "zeroshard_rank") {
+          EXPECT_EQ(event["args"]["dropped"], 0);
+        }
+      }
+      const std::vector<json> spans = SpansOf(trace, 0);
+      for (const std::string what : {"activations", "gradients", "sub-group"}) {
+        EXPECT_GT(Count(spans, "copy", 1, "copy " + what), 0) << what;
+      }
+      EXPECT_EQ(Count(spans, "copy", 1, "copy parameters") > 0, stage == 3);
+      EXPECT_GT(Count(spans, "collective", 1), stage == 2 && !tensor ? 400 : 100);
+    }
+  }
+}
+
 TEST(StepRecording, SpansOfATrackNestOrFollowOneAnother) {
   for (const int stage : {0, 2, 3}) {
     const json trace = TraceOf(SmallRun(stage, 3), "nest.json");

@@ -38,6 +38,7 @@ class Training {
  private:
   absl::Status Prepare();
   absl::Status PrepareOutput(double peak_flops);
+  int64_t SpansOfAStep() const;
   absl::StatusOr<TrainOutcome> RunSteps();
   absl::Status OneStep(int64_t step);
   bool EvaluatesAfter(int64_t step) const;
@@ -46,6 +47,7 @@ class Training {
   bool ScalesLoss() const { return options_.run.engine.optimizer.loss_scale.kind != device::LossScaleKind::kNone; }
   std::string AboutLossScale(const StepReport& report) const;
   absl::Status CheckFinite(const StepReport& report);
+  void WatchIfLast();
 
   comm::Communicator& communicator_;
   TrainOptions options_;
@@ -72,11 +74,20 @@ absl::Status Training::Prepare() {
     ZS_ASSIGN_OR_RETURN(evaluation_, Evaluation::Create(*run_, options_.eval_data, options_.eval_batches));
   }
   options_.recording.breakdown = options_.wall_clock_breakdown;
-  ZS_ASSIGN_OR_RETURN(recording_, StepRecording::Create(communicator_, options_.recording,
-                                                        SpansPerStep(run_->engine().layout(), run_->engine().options())));
+  ZS_ASSIGN_OR_RETURN(recording_, StepRecording::Create(communicator_, options_.recording, SpansOfAStep()));
   if (communicator_.rank() == 0) ZS_RETURN_IF_ERROR(PrepareOutput(peak * communicator_.world_size()));
   watch_.emplace(communicator_, options_.steps);
+  WatchIfLast();
   return absl::OkStatus();
+}
+
+int64_t Training::SpansOfAStep() const {
+  const zero::Layout& layout = run_->engine().layout();
+  int64_t spans = SpansPerStep(layout, run_->engine().options());
+  bool evaluates = evaluation_ != nullptr && options_.wall_clock_breakdown;
+  for (int64_t s = options_.recording.first; s <= options_.recording.last && !evaluates; ++s) evaluates = EvaluatesAfter(s);
+  if (evaluates) spans += SpansPerEvaluation(layout, evaluation_->batches());
+  return spans;
 }
 
 absl::Status Training::PrepareOutput(double peak_flops) {
@@ -123,6 +134,7 @@ std::string Training::AboutLossScale(const StepReport& report) const {
 absl::Status Training::CheckFinite(const StepReport& report) {
   const bool bad = report.result.skipped || !std::isfinite(report.loss);
   bad_in_a_row_ = bad ? bad_in_a_row_ + 1 : 0;
+  WatchIfLast();
   if (bad_in_a_row_ < options_.max_skipped) return absl::OkStatus();
   ZS_ASSIGN_OR_RETURN(const std::string words, DescribeNonFinite(*run_));
   return absl::OutOfRangeError(absl::StrCat("step ", report.step, ": the loss or the gradients have not been finite for ",
@@ -130,6 +142,9 @@ absl::Status Training::CheckFinite(const StepReport& report) {
                                             report.result.gradient_norm, "): ", words, AboutLossScale(report),
                                             "; a smaller --lr or a longer --warmup may help"));
 }
+
+// Only the run's last words name a rank's own gradient, and other steps need not be slower for it.
+void Training::WatchIfLast() { run_->engine().WatchGradients(bad_in_a_row_ + 1 >= options_.max_skipped); }
 
 bool Training::EvaluatesAfter(int64_t step) const {
   if (evaluation_ == nullptr) return false;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::zero {
@@ -55,37 +56,43 @@ Array HostGradients::Staging(int64_t piece, DType dtype, int64_t count) const {
   return all.Slice(piece % 2 * (all.elements() / 2), count * SizeOf(dtype)).As(dtype);
 }
 
-// Piece by piece: while one is added, the next one comes.
 void HostGradients::Run(const Landing& landing) {
   const Array target = Of({landing.first, landing.part.elements()});
   if (landing.ready == nullptr) return host_->elementwise().Fill(*cores_, target, 0);
-  const DType dtype = landing.part.dtype();
-  const bool straight = !landing.accumulate && dtype == dtype_;
-  const int64_t count = landing.part.elements();
   down_->Wait(*landing.ready);
-  if (straight) device_->CopyToHost(*down_, landing.part, host_->HostAddress(target));
+  {
+    const device::ScopedSpan span(*down_, device::SpanKind::kCopy, "gradients", landing.part.bytes());
+    Copy(landing.part, target, landing.accumulate);
+  }
+  if (landing.landed != nullptr) down_->Record(*landing.landed);
+  down_->Synchronize();
+}
+
+// Piece by piece: while one is added, the next one comes.
+void HostGradients::Copy(const Array& part, const Array& target, bool accumulate) {
+  const DType dtype = part.dtype();
+  if (!accumulate && dtype == dtype_) return device_->CopyToHost(*down_, part, host_->HostAddress(target));
+  const int64_t count = part.elements();
   const auto come = [&](int64_t first) {
     const int64_t piece = first / kLandingElements;
     const int64_t elements = std::min(kLandingElements, count - first);
-    device_->CopyToHost(*down_, landing.part.Slice(first, elements), host_->HostAddress(Staging(piece, dtype, elements)));
+    device_->CopyToHost(*down_, part.Slice(first, elements), host_->HostAddress(Staging(piece, dtype, elements)));
     down_->Record(*came_[piece % 2]);
   };
-  if (!straight && count > 0) come(0);
-  for (int64_t first = 0; !straight && first < count; first += kLandingElements) {
+  if (count > 0) come(0);
+  for (int64_t first = 0; first < count; first += kLandingElements) {
     const int64_t piece = first / kLandingElements;
     const int64_t elements = std::min(kLandingElements, count - first);
     if (first + kLandingElements < count) come(first + kLandingElements);
     came_[piece % 2]->Synchronize();
     const Array from = Staging(piece, dtype, elements);
     const Array to = target.Slice(first, elements);
-    if (landing.accumulate) {
+    if (accumulate) {
       host_->elementwise().Accumulate(*cores_, from, to);
     } else {
       host_->elementwise().Convert(*cores_, from, to);
     }
   }
-  if (landing.landed != nullptr) down_->Record(*landing.landed);
-  down_->Synchronize();
 }
 
 float HostGradients::Largest(Range range) {

@@ -71,6 +71,8 @@ class HostGradients {
   HostGradients(device::Device& device, const OffloadPlan& plan, device::DType dtype);
   void Post(const Landing& landing);
   void Run(const Landing& landing);
+  // target (+)= part, which may be read on down_.
+  void Copy(const device::Array& part, const device::Array& target, bool accumulate);
   // Half of the staging memory, [count] of `dtype`.
   device::Array Staging(int64_t piece, device::DType dtype, int64_t count) const;
 

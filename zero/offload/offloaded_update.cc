@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/device/step_scalars.h"
 #include "zeroshard/zero/holding.h"
@@ -11,6 +12,12 @@ namespace zeroshard::zero {
 
 using device::Array;
 using device::DType;
+
+namespace {
+
+constexpr char kLabel[] = "sub-group";
+
+}  // namespace
 
 absl::Status OffloadedUpdate::AddSquares(const GradientStore& gradients, device::InOut sum) {
   gradients_ = &gradients;
@@ -109,6 +116,7 @@ absl::Status OffloadedUpdate::Bring(int64_t group) {
   bool reads = !precision_.has_masters();
   for (const Part& part : PartsOfGroup(group)) reads = reads || part.frozen;
   if (tier != nullptr) ZS_RETURN_IF_ERROR(tier->Fetch(group, reads));
+  const device::ScopedSpan span(*down_, device::SpanKind::kCopy, kLabel);
   for (const Part& part : PartsOfGroup(group)) {
     const auto down = [&](const Array& held, const Array& to) {
       device_->CopyToHost(*down_, held.Slice(part.held.first, part.held.count),
@@ -141,6 +149,7 @@ absl::Status OffloadedUpdate::Update(int64_t group) {
   ZS_RETURN_IF_ERROR(offloaded_->Apply(*cores_, update));
   tier_->Store(group);
   if (tier != nullptr) tier->Store(group);
+  const device::ScopedSpan span(*up_, device::SpanKind::kCopy, kLabel);
   for (const Part& part : PartsOfGroup(group)) {
     if (part.frozen) continue;
     if (parameters_->Held(part.section).empty()) continue;  // it is in the tier alone

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::zero {
@@ -9,10 +10,19 @@ namespace zeroshard::zero {
 using device::Array;
 using device::DType;
 
+namespace {
+
+constexpr char kLabel[] = "parameters";
+
+}  // namespace
+
 void ParameterTier::Bring(const Piece& piece) {
   if (thread_ == nullptr) {
     for (const device::Event* event : piece.after) up_->Wait(*event);
-    device_->CopyFromHost(*up_, HostBytes(memory_.array(dtype_).Slice(piece.first, piece.to.elements())), piece.to);
+    {
+      const device::ScopedSpan span(*up_, device::SpanKind::kCopy, kLabel, piece.to.bytes());
+      device_->CopyFromHost(*up_, HostBytes(memory_.array(dtype_).Slice(piece.first, piece.to.elements())), piece.to);
+    }
     if (piece.brought != nullptr) up_->Record(*piece.brought);
     return;
   }
@@ -29,7 +39,10 @@ void ParameterTier::Bring(const Piece& piece) {
 
 void ParameterTier::BringFromFile(const Piece& piece) {
   for (const device::Event* event : piece.after) up_->Wait(*event);
-  error_.Keep(ReadUp(piece));
+  {
+    const device::ScopedSpan span(*up_, device::SpanKind::kCopy, kLabel, piece.to.bytes());
+    error_.Keep(ReadUp(piece));
+  }
   if (piece.brought != nullptr) up_->Record(*piece.brought);
 }
 
