@@ -16,6 +16,7 @@ namespace zeroshard::integration_tests {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -88,7 +89,8 @@ TEST(TrainRefuses, LaunchersThatDoNotFit) {
 }
 
 TEST(TrainLoses, AKilledRankAndAllEndWithItsName) {
-  ToolProcess train("tools/train", Long({"--nproc=3"}));
+  const std::string folder = ::testing::TempDir();
+  ToolProcess train("tools/train", Long({"--nproc=3", "--flight_recorder=" + folder}));
   ASSERT_TRUE(train.AwaitError("step 1/"));
   const std::vector<pid_t> ranks = train.Children();
   ASSERT_EQ(ranks.size(), 3u);
@@ -97,7 +99,8 @@ TEST(TrainLoses, AKilledRankAndAllEndWithItsName) {
   const ToolResult result = train.Wait();
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - killed).count(), 5);
   EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(LastLine(result.errors), AllOf(HasSubstr("rank 1"), HasSubstr("signal 9")));
+  EXPECT_THAT(LastLine(result.errors), AllOf(HasSubstr("rank 1 was killed by signal 9"),
+                                             ContainsRegex("rank [02]: .*" + folder + "/flight_record.rank-[02].jsonl")));
   ExpectNoTrace(result);
   ExpectGone(ranks);
 }
@@ -110,7 +113,8 @@ TEST(TrainLoses, AStoppedRankWithinTheDeadline) {
   kill(ranks[1], SIGSTOP);
   const ToolResult result = train.Wait(std::chrono::seconds(30));
   EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(LastLine(result.errors), AllOf(HasSubstr("rank 1 is missing (silent for "), HasSubstr("its last operation was ")));
+  EXPECT_THAT(LastLine(result.errors),
+              AllOf(HasSubstr("rank 1 is missing (silent for "), HasSubstr("its last operation was ")));
   ExpectNoTrace(result);
   ExpectGone(ranks);
 }

@@ -61,6 +61,7 @@ class Job {
   bool Running() const;
   int Verdict() const;
   std::string WhyEnded(int rank) const;
+  std::string WhatOthersSaid(int killed) const;
   // Of an ssh that says so of itself, not of its rank.
   bool LostBySsh(int status) const { return spawner_.remote() && WIFEXITED(status) && WEXITSTATUS(status) == 255; }
 
@@ -153,13 +154,23 @@ void Job::Watch() {
   PressOn();
 }
 
+// A rank that was killed says nothing: the first that noticed does, and where to read on.
+std::string Job::WhatOthersSaid(int killed) const {
+  for (const int rank : order_) {
+    const std::string& reason = relay_.Reason(rank);
+    if (rank != killed && !reason.empty()) return absl::StrCat("; ", spawner_.Describe(rank), ": ", reason);
+  }
+  return "";
+}
+
 std::string Job::WhyEnded(int rank) const {
   const int status = *ranks_[static_cast<size_t>(rank)].status;
   const std::string name = spawner_.Describe(rank);
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     return absl::StrCat(name, " was killed by signal ", signal, " (", strsignal(signal), ") and the job ended with it",
-                        signal == SIGKILL ? "; if nobody killed it, the machine may be out of memory: see dmesg" : "");
+                        signal == SIGKILL ? "; if nobody killed it, the machine may be out of memory: see dmesg" : "",
+                        WhatOthersSaid(rank));
   }
   const std::string& reason = relay_.Reason(rank);
   if (!reason.empty()) return absl::StrCat(name, ": ", reason);
