@@ -191,6 +191,13 @@ absl::Status TrainFlags::CheckOutputs() const {
 
 absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
                                                           std::function<void(std::string_view)> notice) const {
+  absl::StatusOr<trainer::TrainOptions> options = CheckedOptions(plan, std::move(notice));
+  if (options.ok()) return options;
+  return set_.WithPlaces(options.status());
+}
+
+absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& plan,
+                                                                 std::function<void(std::string_view)> notice) const {
   trainer::TrainOptions options;
   options.steps = steps_;
   options.sample_tokens = sample_;

@@ -49,6 +49,8 @@ class TrainFlags {
   absl::StatusOr<trainer::TrainOptions> Options(const JobPlan& plan, std::function<void(std::string_view)> notice) const;
 
  private:
+  absl::StatusOr<trainer::TrainOptions> CheckedOptions(const JobPlan& plan,
+                                                       std::function<void(std::string_view)> notice) const;
   void RegisterData();
   void RegisterModel();
   void RegisterOutput();

@@ -102,6 +102,7 @@ TEST(TrainConfig, OurOwnTextAndParameterGroups) {
 }
 
 TEST(TrainConfig, WhatIsWrongEndsTheRunBeforeRanksStart) {
+  constexpr char kOffloadInStage1[] = "{\"zero_optimization\": {\"stage\": 1,\n \"offload_param\": {\"device\": \"cpu\"}}}";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{\n \"train_batch_sise\": 4}", "wrong.json:2:2: train_batch_sise is no key of DeepSpeed"},
       {"{\"train_batch_size\": 10, \"train_micro_batch_size_per_gpu\": 4}",
@@ -109,6 +110,11 @@ TEST(TrainConfig, WhatIsWrongEndsTheRunBeforeRanksStart) {
       {"{\"fp16\": {\"enabled\": true, \"loss_scale\": 1e-9}}", "wrong.json:1:42: fp16.loss_scale = 1e-9"},
       {"{\"zeroshard\": {\"group\": [\"*.wpx.weight:frozen\"]}}", "the nearest is 'transformer.wpe.weight'"},
       {"{", "wrong.json:1:"},
+      {kOffloadInStage1, "wrong.json:1:33: zero_optimization.stage = 1; "},
+      {kOffloadInStage1, "wrong.json:2:30: zero_optimization.offload_param.device = cpu]"},
+      {"{\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"nvme\",\n \"nvme_path\": "
+       "\"/nowhere\"}}}",
+       "wrong.json:2:15: zero_optimization.offload_optimizer.nvme_path = /nowhere]"},
   };
   for (const auto& [json, words] : cases) {
     const ToolResult result = RunTool("tools/train", Small({"--config=" + WriteFile("wrong.json", json)}));

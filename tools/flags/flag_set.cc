@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "zeroshard/device/status_macros.h"
@@ -17,6 +19,15 @@ constexpr char kCommandLine[] = "--";
 std::string Unquoted(const std::string& json) {
   if (json == "[]") return "";
   return json.size() >= 2 && json.front() == '"' ? json.substr(1, json.size() - 2) : json;
+}
+
+// Whether `word` stands in the text by itself.
+bool HasWord(std::string_view text, std::string_view word) {
+  const auto goes_on = [&](size_t at) { return at < text.size() && (absl::ascii_isalnum(text[at]) || text[at] == '_'); };
+  for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    if (!(at > 0 && goes_on(at - 1)) && !goes_on(at + word.size())) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -58,6 +69,20 @@ std::string FlagSet::Given(std::string_view name) const {
   const Flag* flag = Find(name);
   if (flag == nullptr) return std::string(name);
   return flag->given.empty() ? absl::StrCat("--", flag->name, "=", flag->json()) : flag->given;
+}
+
+absl::Status FlagSet::WithPlaces(const absl::Status& status) const {
+  if (status.ok()) return status;
+  const std::string message(status.message());
+  std::vector<std::string> places;
+  for (const Flag& flag : flags_) {
+    if (flag.origin.empty() || flag.origin == kCommandLine || absl::StrContains(message, flag.given)) continue;
+    const std::string value = Unquoted(flag.json());
+    const bool names_path = absl::StrContains(value, "/") && absl::StrContains(message, value);
+    if (names_path || HasWord(message, flag.name)) places.push_back(flag.given);
+  }
+  if (places.empty()) return status;
+  return absl::Status(status.code(), absl::StrCat(message, " [", absl::StrJoin(places, "; "), "]"));
 }
 
 std::string FlagSet::Value(std::string_view name) const {

@@ -89,6 +89,9 @@ class FlagSet {
   bool FromCommandLine(std::string_view name) const;
   // A flag as its user wrote it: "--lr=3e-4", or "run.json:3:5: optimizer.params.lr = 3e-4".
   std::string Given(std::string_view name) const;
+  // An error about settings, with the places of those in a file that it names, or whose path it names: "...
+  // [run.json:3:5: zero_optimization.stage = 1]".
+  absl::Status WithPlaces(const absl::Status& status) const;
   // What it came to, as it would be written on the command line.
   std::string Value(std::string_view name) const;
   bool Has(std::string_view name) const;

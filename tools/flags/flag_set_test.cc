@@ -99,5 +99,24 @@ TEST(Nearest, CountsEditsAndSwaps) {
   EXPECT_EQ(Nearest("", {"abc", "a"}), "a");
 }
 
+TEST_F(FlagSetTest, AnErrorGetsThePlacesOfTheSettingsItNames) {
+  FlagSet flags("train", "Trains.");
+  int64_t stage = 0, stages = 0;
+  std::string folder;
+  flags.Integer("stage", &stage, {}, {});
+  flags.Integer("stages", &stages, {}, {});
+  flags.Text("folder", &folder, {});
+  ASSERT_TRUE(flags.SetFrom("stage", "1", "run.json:3:5", "zero.stage").ok());
+  ASSERT_TRUE(flags.SetFrom("stages", "1", "run.json:4:5", "stages").ok());
+  ASSERT_TRUE(flags.SetFrom("folder", "/a/b", "run.json:5:5", "path").ok());
+  const auto with_places = [&](const char* message) {
+    return std::string(flags.WithPlaces(absl::InvalidArgumentError(message)).message());
+  };
+  EXPECT_EQ(with_places("not in stage 1"), "not in stage 1 [run.json:3:5: zero.stage = 1]");
+  EXPECT_EQ(with_places("no /a/b"), "no /a/b [run.json:5:5: path = /a/b]");
+  EXPECT_EQ(with_places("the upstage"), "the upstage");
+  EXPECT_TRUE(flags.WithPlaces(absl::OkStatus()).ok());
+}
+
 }  // namespace
 }  // namespace zeroshard::tools
