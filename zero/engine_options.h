@@ -35,8 +35,8 @@ enum class Ownership : uint8_t {
   kBalanced,    // the largest first, each to the rank that has the least so far
 };
 
-// 16 MiB of fp32: large enough for a network's bandwidth, small enough to leave while backward still goes on.
-inline constexpr int64_t kDefaultReduceBucketSize = 4 << 20;
+// 4 MiB of fp32: long beside what a message costs, and short enough that little is left to send when backward ends.
+inline constexpr int64_t kDefaultReduceBucketSize = 1 << 20;
 
 // Where a tier of the model's state lives between its uses.
 enum class OffloadTarget : uint8_t {
