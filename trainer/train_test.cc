@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -136,6 +137,21 @@ TEST(Train, ScaleThatOverflowsForEverEndsTheRunAndIsNamed) {
   const auto record = outcome.status().GetPayload(kFlightRecordPayload);
   ASSERT_TRUE(record.has_value());
   EXPECT_GT(Lines(std::string(*record)).size(), 10u);
+}
+
+TEST(Train, ALossThatIsNaNForEverEndsTheRunHoweverLowTheScaleHasFallen) {
+  TrainOptions options = Small(2, 50);
+  options.run.engine.dtype = device::DType::kFloat16;
+  options.run.engine.optimizer.loss_scale = {.kind = device::LossScaleKind::kDynamic, .initial_power = 2, .hysteresis = 1};
+  options.run.engine.optimizer.schedule.learning_rate = 1e30;
+  options.max_skipped = DefaultMaxSkipped(options.run.engine.optimizer.loss_scale);
+  const auto outcome = TrainOnTwo(options);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(outcome.status().message()),
+              AllOf(HasSubstr(absl::StrCat(options.max_skipped, " steps in a row (loss nan")),
+                    HasSubstr("rank 0's part of the loss is nan; the gradient of 'transformer."), HasSubstr("on rank 0"),
+                    HasSubstr("the loss scale was 1, its minimum")));
 }
 
 TEST(Train, LossScaleIsNotNamedInFp32) {

@@ -152,6 +152,30 @@ TEST(TrainingRun, ReportsNormBeforeClippingAndFactor) {
   });
 }
 
+TEST(TrainingRun, LearningRatesAreThoseOfOneRankHoweverManyRanksAndMicroBatchesThereAre) {
+  const auto rates = [](int world_size, int accumulation) {
+    RunOptions options = SmallRun(2, world_size);
+    options.engine.accumulation = accumulation;
+    options.engine.optimizer.schedule = {.kind = optim::ScheduleKind::kCosine,
+                                         .learning_rate = 0.01,
+                                         .min_learning_rate = 0.001,
+                                         .warmup_steps = 2,
+                                         .total_steps = 5};
+    std::vector<double> seen;
+    RunOnRanks({.world_size = world_size}, [&](comm::Communicator& communicator) {
+      const auto run = StartSmallRun(communicator, options);
+      for (int step = 0; step < 6; ++step) {
+        const double rate = StepOf(*run).result.learning_rate;
+        if (communicator.rank() == 0) seen.push_back(rate);
+      }
+    });
+    return seen;
+  };
+  const std::vector<double> alone = rates(1, 1);
+  EXPECT_GT(std::set<double>(alone.begin(), alone.end()).size(), 3u);
+  EXPECT_EQ(rates(4, 4), alone);
+}
+
 TEST(Sampler, PicksTheSameTokensInEveryStage) {
   std::mutex mutex;
   std::set<std::vector<int32_t>> sampled;
@@ -192,6 +216,38 @@ TEST(Diagnosis, NamesTheFirstBadTensor) {
                 ::testing::AllOf(::testing::HasSubstr("rank 0's part of the loss is nan"),
                                  ::testing::HasSubstr("parameter '" + name + "' [128] holds 1 value that is not finite")));
   });
+}
+
+TEST(Diagnosis, NamesAnInfiniteGradientOfBf16WithItsRankAndNoLossScale) {
+  for (int stage = 0; stage < 4; ++stage) {
+    RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+      RunOptions options = SmallRun(stage, 2);
+      options.engine.dtype = device::DType::kBfloat16;
+      const auto run = StartSmallRun(communicator, options);
+      StepOf(*run);
+      zero::Engine& engine = run->engine();
+      for (int unit = static_cast<int>(run->units().size()) - 1; unit >= 0; --unit) {
+        ASSERT_TRUE(engine.Unshard(unit, model::Pass::kBackward).ok());
+        const auto targets = engine.gradients(unit);
+        ASSERT_TRUE(targets.ok());
+        for (const model::GradientTarget& target : *targets) {
+          engine.compute().device().elementwise().Fill(engine.compute(), target.array, 0);
+        }
+        if (unit == 2 && communicator.rank() == 1) {
+          engine.compute().device().elementwise().Fill(engine.compute(), targets->back().array.Slice(3, 1),
+                                                       std::numeric_limits<double>::infinity());
+        }
+        ASSERT_TRUE(engine.GradientsReady(unit).ok());
+        ASSERT_TRUE(engine.Reshard(unit).ok());
+      }
+      ASSERT_TRUE(engine.Step().ok());
+      ASSERT_TRUE(engine.Result()->skipped);
+      const auto words = DescribeNonFinite(*run);
+      ASSERT_TRUE(words.ok()) << words.status();
+      EXPECT_EQ(*words, "the gradient of '" + run->units()[2].parameters.back().name + "' (unit " + run->units()[2].name +
+                            ", bf16) holds Inf on rank 1");
+    });
+  }
 }
 
 }  // namespace

@@ -112,6 +112,20 @@ TEST(EngineMemory, IsTheDesignsTable) {
   EXPECT_EQ(InFlightBytes(*layout, options), 20000 / 128 * 128 * 4);
 }
 
+TEST(EngineMemory, CountsBeyondThirtyTwoBitsWithoutAllocatingThem) {
+  const int64_t psi = 3'000'000'000;
+  absl::StatusOr<Layout> layout = Layout::Create(EqualUnits(1, psi), {.world_size = 2});
+  ASSERT_TRUE(layout.ok());
+  EngineOptions options;
+  for (int stage = 0; stage <= 3; ++stage) {
+    options.stage = stage;
+    const MemoryBytes m = PredictMemory(*layout, options, 0);
+    EXPECT_EQ(m.parameters, stage < 3 ? 4 * psi : 2 * psi);
+    EXPECT_EQ(m.moments, stage < 1 ? 8 * psi : 4 * psi);
+    EXPECT_EQ(PredictDataBytes(*layout, options, 0), 2 * psi / 2 * 4);  // one unit: stage 3 keeps it for backward
+  }
+}
+
 TEST(EngineMemory, IsTheDesignsTableInMixedPrecision) {
   absl::StatusOr<Layout> layout = Layout::Create(EqualUnits(4, 6400), {.world_size = 2});
   ASSERT_TRUE(layout.ok());

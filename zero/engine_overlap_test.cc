@@ -126,5 +126,34 @@ TEST(EngineOverlap, RanksThatRunDifferentUnitsAreTold) {
   }
 }
 
+// Each is told both ranks' calls, with their sequence number.
+TEST(EngineOverlap, RanksThatRunAUnitADifferentNumberOfTimesAreTold) {
+  for (int stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+      std::vector<model::UnitSpec> units = EqualUnits(3, 1000);
+      units[1].uses = 2;
+      EngineOptions options = Options(stage);
+      options.accumulation = 2;
+      auto engine = Engine::Create(communicator, units, options);
+      ASSERT_TRUE(engine.ok());
+      absl::Status status;
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        for (int unit : {2, 1, 1, 0}) {
+          const bool left_out = communicator.rank() == 1 && unit == 1;
+          if (status.ok() && !left_out) status = Backward(**engine, unit);
+        }
+      }
+      if (status.ok()) status = (*engine)->Step();
+      if (status.ok()) status = (*engine)->Result().status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+      const std::string message(status.message());
+      for (const char* word : {"rank 0 called ", "rank 1 called ", " #"}) {
+        EXPECT_NE(message.find(word), std::string::npos) << status;
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace zeroshard::zero

@@ -67,8 +67,14 @@ std::vector<float> Count(int64_t n, float first) {
 }
 
 TEST(Engine, TouchingAShardedUnitIsAnErrorInEveryStage) {
-  OnEngines(EqualUnits(2, 100), 2, [](Engine& engine, comm::Communicator&) {
+  std::vector<UnitSpec> units = EqualUnits(2, 100);
+  units[1].parameters[0].shape = {20, 5};
+  OnEngines(units, 2, [](Engine& engine, comm::Communicator&) {
     ExpectSays(engine.parameters(1).status(), absl::StatusCode::kFailedPrecondition, "unit unit.1 are sharded");
+    const Parameter& sharded = engine.layout().parameters()[1];
+    EXPECT_EQ(sharded.spec.name, "unit.1.weight");
+    EXPECT_EQ(sharded.spec.shape, (std::vector<int64_t>{20, 5}));
+    EXPECT_EQ(sharded.elements, 100);
     ASSERT_OK(engine.Unshard(1, Pass::kForward));
     EXPECT_EQ((*engine.parameters(1))[0].elements(), 100);
     ExpectSays(engine.gradients(1).status(), absl::StatusCode::kFailedPrecondition, "not unsharded for backward");
@@ -257,9 +263,11 @@ TEST(Engine, TheNormOfTenThousandOnesIsAHundredOnEveryRank) {
           EXPECT_EQ(engine.Result()->gradient_norm, 100);
           EXPECT_NEAR(engine.Result()->clip_factor, 0.05, 1e-8);
         },
-        [](EngineOptions& options) {
+        [world](EngineOptions& options) {
           options.average = false;
           options.clip = 5;
+          // In stage 3 "b" stays whole on every rank, beside shards of "a".
+          options.persistence_threshold = world % 2 == 0 ? 100 : 0;
         });
   }
 }

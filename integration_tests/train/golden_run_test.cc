@@ -82,6 +82,27 @@ TEST(GoldenTool, HasTheSameBitsUnderOffload) {
   }
 }
 
+TEST(GoldenTool, HasTheSameBitsWithAllThatMovesState) {
+  const std::string folder = "--offload_optimizer_folder=" + ::testing::TempDir();
+  for (const char* name : {"adamw", "untied_odd", "frozen"}) {
+    const Json plain = Golden(name, {"--stage=0", "--nproc=3", "--backend=in_process", "--nooverlap"})["bits"];
+    const std::vector<std::string> all = {"--stage=3",
+                                          "--nproc=3",
+                                          "--backend=in_process",
+                                          "--overlap",
+                                          "--prefetch_bucket_size=20000",
+                                          "--persistence_threshold=65",
+                                          "--activation_checkpoint_every=1",
+                                          "--activation_checkpoints_on_host",
+                                          "--offload_optimizer=nvme",
+                                          "--offload_parameters=cpu",
+                                          "--sub_group_size=5000",
+                                          folder};
+    EXPECT_EQ(Golden(name, all)["bits"], plain) << name;
+    EXPECT_EQ(Golden(name, {"--stage=3", "--nproc=3", "--backend=in_process", "--prefetch=3"})["bits"], plain) << name;
+  }
+}
+
 TEST(GoldenTool, RefusesWhatIsNoGoldenRun) {
   EXPECT_EQ(RunTool("tools/golden", {}).code, 2);
   const ToolResult missing = RunTool("tools/golden", {"/nonexistent"});

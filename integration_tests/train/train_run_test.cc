@@ -93,6 +93,20 @@ TEST(Train, BitsAreTheSameInEveryStagePartitionBackendAndBucket) {
   EXPECT_EQ(bits.size(), 1u) << Json(bits);
 }
 
+TEST(Train, BitsOfTwoByteRunsAreTheSameInEveryStagePartitionAndBackend) {
+  for (const char* dtype : {"--dtype=bf16", "--dtype=fp16"}) {
+    std::set<std::string> bits;
+    for (int stage = 0; stage < 4; ++stage) {
+      bits.insert(Summary(
+          {dtype, absl::StrCat("--stage=", stage), stage % 2 == 0 ? "--partition=flat" : "--partition=tensor"}, 4)["bits"]);
+    }
+    bits.insert(Summary({dtype, "--stage=3", "--backend=in_process"}, 4)["bits"]);
+    bits.insert(Summary({dtype, "--stage=3", "--backend=ucx"}, 4)["bits"]);
+    bits.insert(Summary({dtype, "--stage=1", "--reduce_bucket_size=1000", "--nooverlap"}, 4)["bits"]);
+    EXPECT_EQ(bits.size(), 1u) << dtype << Json(bits);
+  }
+}
+
 TEST(Train, SeedIsHonoured) {
   const std::string seven = Summary({"--seed=7", "--backend=in_process"})["bits"];
   EXPECT_EQ(seven, Summary({"--seed=7", "--backend=in_process"})["bits"]);
@@ -104,6 +118,8 @@ TEST(Train, FourMicroBatchesAreOneBatchOfFourTimesTheSize) {
     const Json apart = Summary({stage, "--nproc=1", "--accumulation=4"}, 3);
     const Json together = Summary({stage, "--nproc=1", "--batch=12"}, 3);
     EXPECT_NEAR(apart["last_loss"].get<double>() / together["last_loss"].get<double>(), 1, 1e-6) << stage;
+    const Json overlapped = Summary({stage, "--nproc=2", "--accumulation=2", "--overlap", "--batch=3"}, 3);
+    EXPECT_NEAR(overlapped["last_loss"].get<double>() / together["last_loss"].get<double>(), 1, 1e-6) << stage;
   }
 }
 

@@ -203,7 +203,8 @@ TEST(DeepSpeedConfig, SchedulersComeWithDeepSpeedsDefaultsAndTheirRateReplacesTh
   Flags cycle;
   ASSERT_TRUE(cycle
                   .Apply(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 1,
-      "cycle_first_step_size": 7, "decay_step_size": 3, "decay_lr_rate": 0.5, "cycle_max_mom": 0.95}}})")
+      "cycle_first_step_size": 7, "decay_step_size": 3, "decay_lr_rate": 0.5, "cycle_max_mom": 0.95,
+      "cycle_min_mom": 0.75, "cycle_first_stair_count": 4, "cycle_second_stair_count": 5}}})")
                   .ok());
   const optim::Schedule one = cycle.Optimizer().schedule;
   EXPECT_EQ(one.min_learning_rate, 0.1);
@@ -212,6 +213,26 @@ TEST(DeepSpeedConfig, SchedulersComeWithDeepSpeedsDefaultsAndTheirRateReplacesTh
   EXPECT_EQ(one.cycle.decay_rate, 0.5);
   EXPECT_TRUE(one.cycle.cycles_beta1);
   EXPECT_EQ(one.cycle.max_beta1, 0.95);
+  EXPECT_EQ(one.cycle.min_beta1, 0.75);
+  EXPECT_EQ(one.cycle.first_stairs, 4);
+  EXPECT_EQ(one.cycle.second_stairs, 5);
+  EXPECT_EQ(one.cycle.decay_steps, 3);
+
+  Flags still;
+  ASSERT_TRUE(still
+                  .Apply(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 1,
+      "cycle_first_step_size": 7, "cycle_second_step_size": 9, "cycle_momentum": false}}})")
+                  .ok());
+  EXPECT_EQ(still.Optimizer().schedule.cycle.second_steps, 9);
+  EXPECT_FALSE(still.Optimizer().schedule.cycle.cycles_beta1);
+
+  Flags decay;
+  ASSERT_TRUE(decay
+                  .Apply(R"({"scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 50, "warmup_num_steps": 5,
+      "warmup_max_lr": 0.5}}})")
+                  .ok());
+  EXPECT_EQ(decay.Optimizer().schedule.total_steps, 50);
+  EXPECT_EQ(decay.Optimizer().schedule.warmup_steps, 5);
 }
 
 TEST(DeepSpeedConfig, AutoIsWhatTheCommandLineSaysOrFollowsTheWidth) {
