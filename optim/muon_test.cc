@@ -9,8 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "zeroshard/device/cpu/cpu_device.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/optim/optimizer.h"
 
 namespace zeroshard::optim {
@@ -72,12 +71,7 @@ Run Whole(MatrixShape shape) {
   return {.first = 0, .count = shape.rows * shape.columns, .group = 0, .rows = shape.rows, .columns = shape.columns};
 }
 
-struct Case {
-  const char* name;
-  std::unique_ptr<device::Device> (*make)();
-};
-
-class MuonTest : public ::testing::TestWithParam<Case> {
+class MuonTest : public ::testing::TestWithParam<device::TestDevice> {
  protected:
   static OptimizerOptions Options() {
     return {.kind = Kind::kMuon,
@@ -169,11 +163,7 @@ TEST_P(MuonTest, PartsOfMatricesAreRefused) {
   EXPECT_THAT(std::string(half.message()), HasSubstr("Muon takes it as a whole"));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, MuonTest,
-    ::testing::Values(Case{"cpu", [] { return device::MakeCpuDevice(); }},
-                      Case{"late", []() -> std::unique_ptr<device::Device> { return device::MakeLateDevice(); }}),
-    [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Devices, MuonTest, ::testing::ValuesIn(device::TestDevices()), device::NameOfTestDevice);
 
 }  // namespace
 }  // namespace zeroshard::optim

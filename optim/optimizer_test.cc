@@ -12,9 +12,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/exact_sum.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 
 namespace zeroshard::optim {
 namespace {
@@ -28,18 +27,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Runs = std::vector<Run>;
 
-struct DeviceCase {
-  const char* name;
-  std::unique_ptr<device::Device> (*make)();
-};
-const DeviceCase kDevices[] = {
-    {"cpu", [] { return device::MakeCpuDevice(); }},
-    {"late", []() -> std::unique_ptr<device::Device> { return device::MakeLateDevice(); }},
-};
-std::string NameOf(const testing::TestParamInfo<DeviceCase>& info) { return info.param.name; }
-
 // A shard on a device, the gradient that is put into it, and an optimizer.
-class OptimizerTest : public testing::TestWithParam<DeviceCase> {
+class OptimizerTest : public testing::TestWithParam<device::TestDevice> {
  protected:
   void Make(const OptimizerOptions& options, int64_t elements, Runs runs) {
     auto optimizer = Optimizer::Create(*device_, options, elements, std::move(runs));
@@ -388,9 +377,9 @@ TEST_P(OptimizerErrorsTest, StateIsHandedOverWhereThereIsNoneAndOnlyThere) {
               HasSubstr("a state that this optimizer has not is 10"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, OptimizerRulesTest, testing::ValuesIn(kDevices), NameOf);
-INSTANTIATE_TEST_SUITE_P(Devices, OptimizerTest, testing::ValuesIn(kDevices), NameOf);
-INSTANTIATE_TEST_SUITE_P(Devices, OptimizerErrorsTest, testing::ValuesIn(kDevices), NameOf);
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizerRulesTest, testing::ValuesIn(device::TestDevices()), device::NameOfTestDevice);
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizerTest, testing::ValuesIn(device::TestDevices()), device::NameOfTestDevice);
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizerErrorsTest, testing::ValuesIn(device::TestDevices()), device::NameOfTestDevice);
 
 }  // namespace
 }  // namespace zeroshard::optim

@@ -15,7 +15,7 @@ absl::StatusCode CodeOf(cudaError_t error) {
     case cudaErrorUnsupportedPtxVersion:
       return absl::StatusCode::kUnimplemented;
     default:
-      return absl::StatusCode::kInternal;
+      return absl::StatusCode::kUnavailable;
   }
 }
 

@@ -13,7 +13,7 @@
 namespace zeroshard::device::cuda {
 
 // "copying to the host: an illegal memory access was encountered (cudaErrorIllegalAddress)". Errors: kResourceExhausted where memory was
-// what lacked; kUnimplemented where this card has no image of a kernel; kInternal for the rest.
+// what lacked; kUnimplemented where this card has no image of a kernel; kUnavailable for the rest: the GPU is lost to this process.
 absl::Status CudaStatus(cudaError_t error, std::string_view doing);
 
 }  // namespace zeroshard::device::cuda

@@ -41,6 +41,11 @@ void SetDriverVersion(int version);
 void BreakDevice(int device, cudaError_t error);
 // All devices as they were at the start.
 void MendDevices();
+// What loading a kernel gives from now on.
+void FailKernels(cudaError_t error);
+
+// Whether an allocation of pinned host memory starts at `address`.
+bool IsPinned(const void* address);
 
 // As LateDevice's, of the device's engine; the device holds memory or streams.
 std::vector<WaitPoint> Waits(int device);

@@ -54,7 +54,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   std::memset(attributes, 0, sizeof *attributes);
-  return Failed(function == nullptr ? cudaErrorInvalidDeviceFunction : DoubleDevices::Get().error(CurrentDevice()));
+  if (function == nullptr) NotDoubled("cudaFuncGetAttributes", "no kernel");
+  if (const cudaError_t error = DoubleDevices::Get().kernel_error()) return Failed(error);
+  return Failed(DoubleDevices::Get().error(CurrentDevice()));
 }
 
 const char* cudaGetErrorName(cudaError_t error) {

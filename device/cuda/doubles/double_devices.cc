@@ -194,12 +194,29 @@ void DoubleDevices::Unpin(void* address) {
   if (pinned_.erase(address) == 0) NotDoubled("cudaHostUnregister", "memory that is not pinned");
 }
 
+bool DoubleDevices::IsPinned(const void* address) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return pinned_.contains(address);
+}
+
+void DoubleDevices::FailKernels(cudaError_t error) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  kernel_error_ = error;
+}
+
+cudaError_t DoubleDevices::kernel_error() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return kernel_error_;
+}
+
 void SetOrder(const LateOptions& options) { DoubleDevices::Get().SetOrder(options); }
 void SetDevices(int devices) { DoubleDevices::Get().SetCount(devices); }
 void SetMemory(int64_t bytes_per_device) { DoubleDevices::Get().SetMemory(bytes_per_device); }
 void SetDriverVersion(int version) { DoubleDevices::Get().SetDriverVersion(version); }
 void BreakDevice(int device, cudaError_t error) { DoubleDevices::Get().Break(device, error); }
 void MendDevices() { DoubleDevices::Get().Mend(); }
+void FailKernels(cudaError_t error) { DoubleDevices::Get().FailKernels(error); }
+bool IsPinned(const void* address) { return DoubleDevices::Get().IsPinned(address); }
 std::vector<WaitPoint> Waits(int device) { return DoubleDevices::Get().Engine(device)->waits(); }
 void LeaveOutWait(int device, const WaitPoint& point) { DoubleDevices::Get().LeaveOutWait(device, point); }
 

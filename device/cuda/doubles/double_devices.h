@@ -51,6 +51,8 @@ class DoubleDevices {
   void SetDriverVersion(int version);
   void Break(int device, cudaError_t error);
   void Mend();
+  void FailKernels(cudaError_t error);
+  cudaError_t kernel_error() const;
   void LeaveOutWait(int device, const WaitPoint& point);
 
   // The device's engine, a new one where nothing of an earlier one is left.
@@ -66,6 +68,7 @@ class DoubleDevices {
   // Host memory. Both end the test where it was so before.
   void Pin(void* address);
   void Unpin(void* address);
+  bool IsPinned(const void* address) const;
 
  private:
   struct State {
@@ -91,7 +94,8 @@ class DoubleDevices {
   int driver_version_;
   std::map<int, State> states_;
   std::map<void*, Allocation> allocations_;
-  std::set<void*> pinned_;
+  std::set<const void*> pinned_;
+  cudaError_t kernel_error_ = cudaSuccess;
   int64_t allocated_ = 0;  // how many so far: their names
 };
 

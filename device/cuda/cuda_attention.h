@@ -1,0 +1,16 @@
+// Who does device/cuda's attention: cuDNN in bf16 and fp16 where it can, else our kernels.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "zeroshard/device/attention.h"
+#include "zeroshard/device/cuda/cuda_stream.h"
+#include "zeroshard/device/device.h"
+
+namespace zeroshard::device::cuda {
+
+// `setup`: what the plan runs on once when it is made. Errors: as Device::PlanAttention.
+absl::StatusOr<std::unique_ptr<Attention>> PlanCudaAttention(const AttentionSpec& spec, Device& device, CudaStream& setup);
+
+}  // namespace zeroshard::device::cuda

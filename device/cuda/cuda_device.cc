@@ -1,0 +1,216 @@
+#include "zeroshard/device/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/cpu/cpu_device.h"
+#include "zeroshard/device/cpu/host_buffer.h"
+#include "zeroshard/device/cpu/host_pinning.h"
+#include "zeroshard/device/cuda/cuda_attention.h"
+#include "zeroshard/device/cuda/cuda_elementwise.h"
+#include "zeroshard/device/cuda/cuda_errors.h"
+#include "zeroshard/device/cuda/cuda_event.h"
+#include "zeroshard/device/cuda/cuda_gemm.h"
+#include "zeroshard/device/cuda/cuda_memory.h"
+#include "zeroshard/device/cuda/cuda_status.h"
+#include "zeroshard/device/cuda/cuda_step_kernels.h"
+#include "zeroshard/device/cuda/cuda_stream.h"
+#include "zeroshard/device/cuda/cuda_transformer_kernels.h"
+#include "zeroshard/device/cuda/host_side.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::device::cuda {
+namespace {
+
+class Pinning final : public HostPinning {
+ public:
+  explicit Pinning(int ordinal) : ordinal_(ordinal) {}
+
+  absl::Status Pin(void* data, int64_t bytes) override {
+    ZS_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), "selecting the device"));
+    const cudaError_t error = cudaHostRegister(data, static_cast<size_t>(bytes), cudaHostRegisterPortable);
+    if (error != cudaErrorMemoryAllocation) return CudaStatus(error, absl::StrCat("pinning ", bytes, " bytes"));
+    cudaGetLastError();  // not sticky
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot pin ", bytes, " bytes of host memory; raise the limit of locked memory (ulimit -l)"));
+  }
+  void Unpin(void* data) override { cudaHostUnregister(data); }
+
+ private:
+  const int ordinal_;
+};
+
+class DeviceOwner final : public Buffer::Owner {
+ public:
+  DeviceOwner(CudaMemory& memory, uint64_t address, MemoryLedger& ledger, Use use, int64_t bytes)
+      : memory_(memory), address_(address), ledger_(ledger), use_(use), bytes_(bytes) {
+    ledger_.Charge(use_, bytes_);
+  }
+  ~DeviceOwner() override {
+    if (bytes_ > 0) memory_.Free(address_, bytes_);
+    ledger_.Credit(use_, bytes_);
+  }
+
+ private:
+  CudaMemory& memory_;
+  const uint64_t address_;
+  MemoryLedger& ledger_;
+  const Use use_;
+  const int64_t bytes_;
+};
+
+class OneCudaDevice final : public CudaDevice {
+ public:
+  OneCudaDevice(const CudaDeviceOptions& options, Gpu gpu)
+      : gpu_(std::move(gpu)),
+        errors_(absl::StrCat("device ", gpu_.ordinal, " (", gpu_.name, ")")),
+        memory_(gpu_.ordinal, options.piece_bytes),
+        pinning_(gpu_.ordinal),
+        host_(MakeCpuDevice({.threads = options.threads, .pinning = &pinning_})),
+        setup_(*this, gpu_.ordinal, StreamKind::kCompute, errors_) {}
+
+  // What the constructor cannot say.
+  absl::Status Start() {
+    ZS_RETURN_IF_ERROR(status());
+    ZS_RETURN_IF_ERROR(LoadKernels(gpu_));
+    ZS_ASSIGN_OR_RETURN(step_scratch_, Allocate(CudaStepKernels::kScratchBytes, Use::kCommunication, "sums of norms"));
+    step_ = std::make_unique<CudaStepKernels>(step_scratch_.array(DType::kUint8));
+    return status();
+  }
+
+  std::string_view name() const override { return "cuda"; }
+  const Gpu& gpu() const override { return gpu_; }
+
+  int64_t UsedBytes() const override {
+    size_t free_bytes = 0, total_bytes = 0;
+    if (cudaSetDevice(gpu_.ordinal) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) return 0;
+    return static_cast<int64_t>(total_bytes - free_bytes);
+  }
+
+  absl::StatusOr<Buffer> Allocate(int64_t bytes, Use use, std::string_view what) override {
+    if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
+    uint64_t address = 0;
+    if (bytes > 0) {
+      const absl::StatusOr<uint64_t> made = memory_.Allocate(bytes);
+      if (!made.ok()) return AllocationError(made.status(), what, ledger_);
+      address = *made;
+      ZS_RETURN_IF_ERROR(Zero(address, bytes));
+    }
+    return Buffer(address, bytes, std::make_unique<DeviceOwner>(memory_, address, ledger_, use, bytes));
+  }
+  absl::StatusOr<Buffer> AllocateHost(int64_t bytes, Use use, std::string_view what) override {
+    return AllocateHostBuffer(bytes, use, what, ledger_, &pinning_);
+  }
+  void* HostPointer(const Buffer& host_buffer) override {
+    return reinterpret_cast<void*>(host_buffer.array(DType::kUint8).address());
+  }
+
+  Device& host() override { return *host_; }
+
+  std::unique_ptr<Stream> MakeStream(StreamKind kind) override {
+    return std::make_unique<CudaStream>(*this, gpu_.ordinal, kind, errors_);
+  }
+  std::unique_ptr<Event> MakeEvent() override { return std::make_unique<CudaEvent>(gpu_.ordinal, errors_); }
+
+  void CopyToHost(Stream& stream, In from, void* to) override {
+    CopyAsync(stream, to, reinterpret_cast<const void*>(from.array.address()), from.array.bytes(), cudaMemcpyDeviceToHost,
+              "copying to the host");
+  }
+  void CopyFromHost(Stream& stream, const void* from, Out to) override {
+    CopyAsync(stream, reinterpret_cast<void*>(to.array.address()), from, to.array.bytes(), cudaMemcpyHostToDevice,
+              "copying from the host");
+  }
+
+  void* HostAddress(const Array&) override { return nullptr; }
+
+  absl::StatusOr<Array> Adopt(void* pointer, int64_t bytes) override {
+    cudaPointerAttributes attributes;
+    ZS_RETURN_IF_ERROR(CudaStatus(cudaPointerGetAttributes(&attributes, pointer), "asking whose memory it is"));
+    if (attributes.type == cudaMemoryTypeDevice && attributes.device == gpu_.ordinal) {
+      return Array(reinterpret_cast<uint64_t>(pointer), bytes, DType::kUint8);
+    }
+    return absl::UnimplementedError(absl::StrCat("device/cuda cannot adopt ", bytes, " bytes that are not its own GPU's"));
+  }
+
+  absl::StatusOr<std::unique_ptr<Gemm>> PlanGemm(const GemmSpec& spec) override {
+    std::lock_guard<std::mutex> lock(planning_);
+    if (products_ == nullptr) {
+      ZS_ASSIGN_OR_RETURN(products_, CudaProducts::Make(*this, setup_, gpu_.architecture));
+      if (!choices_.empty()) ZS_RETURN_IF_ERROR(products_->choices().Take(choices_));
+    }
+    return products_->Plan(spec);
+  }
+  absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) override {
+    return PlanCudaAttention(spec, *this, setup_);
+  }
+
+  std::string ProductChoices() const override {
+    std::lock_guard<std::mutex> lock(planning_);
+    return products_ == nullptr ? choices_ : products_->choices().Text();
+  }
+  absl::Status TakeProductChoices(std::string_view choices) override {
+    std::lock_guard<std::mutex> lock(planning_);
+    choices_ = std::string(choices);
+    return products_ == nullptr ? absl::OkStatus() : products_->choices().Take(choices);
+  }
+
+  Elementwise& elementwise() override { return elementwise_; }
+  TransformerKernels& transformer() override { return transformer_; }
+  StepKernels& step() override { return *step_; }
+  MemoryLedger& ledger() override { return ledger_; }
+  absl::Status status() const override { return errors_.status(); }
+
+ private:
+  // On a stream of the device's own, and waited for: whoever is handed the memory has nothing to wait for.
+  absl::Status Zero(uint64_t address, int64_t bytes) {
+    std::lock_guard<std::mutex> lock(zeroing_);
+    const cudaError_t error =
+        cudaMemsetAsync(reinterpret_cast<void*>(address), 0, static_cast<size_t>(bytes), setup_.native());
+    ZS_RETURN_IF_ERROR(CudaStatus(error, "zeroing memory"));
+    setup_.Synchronize();
+    HostHandsOver(gpu_.ordinal);
+    return status();
+  }
+
+  static void CopyAsync(Stream& stream, void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, const char* doing) {
+    if (bytes == 0) return;
+    CudaStream& on = CudaStream::Of(stream);
+    on.Keep(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, on.native()), doing);
+  }
+
+  const Gpu gpu_;
+  MemoryLedger ledger_;
+  CudaErrors errors_;
+  CudaMemory memory_;
+  Pinning pinning_;
+  const std::unique_ptr<Device> host_;
+  std::mutex zeroing_;
+  CudaStream setup_;
+  CudaElementwise elementwise_;
+  CudaTransformerKernels transformer_;
+  Buffer step_scratch_;
+  std::unique_ptr<CudaStepKernels> step_;
+  mutable std::mutex planning_;
+  std::string choices_;  // taken before the first plan
+  std::unique_ptr<CudaProducts> products_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> MakeCudaDevice(const CudaDeviceOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const std::vector<Gpu> gpus, FindGpus());
+  if (options.ordinal < 0 || options.ordinal >= static_cast<int>(gpus.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device ", options.ordinal, ": ", gpus.size(), " GPUs are visible, from 0 on"));
+  }
+  auto device = std::make_unique<OneCudaDevice>(options, gpus[static_cast<size_t>(options.ordinal)]);
+  ZS_RETURN_IF_ERROR(device->Start());
+  return device;
+}
+
+}  // namespace zeroshard::device::cuda

@@ -1,0 +1,242 @@
+// device/cuda on the doubles: what is the device's own. Its kernels, products and attention have tests beside them.
+#include "zeroshard/device/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "zeroshard/device/cuda/doubles/control.h"
+
+namespace zeroshard::device::cuda {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const auto kExitCode = ::testing::ExitedWithCode(99);
+
+std::unique_ptr<CudaDevice> Make(const LateOptions& order = {}, const CudaDeviceOptions& options = {.piece_bytes = 0}) {
+  doubles::SetOrder(order);
+  auto device = MakeCudaDevice(options);
+  EXPECT_TRUE(device.ok()) << device.status();
+  return *std::move(device);
+}
+
+float First(Device& device, Stream& stream, const Array& array) {
+  float value = -1;
+  device.CopyToHost(stream, array.As(DType::kFloat32).Slice(0, 1), &value);
+  stream.Synchronize();
+  return value;
+}
+
+TEST(CudaDeviceMemory, IsAlignedZeroedAndFiled) {
+  for (const int64_t piece_bytes : {int64_t{0}, int64_t{64} << 20}) {
+    auto device = Make({}, {.piece_bytes = piece_bytes});
+    auto stream = device->MakeStream(StreamKind::kCompute);
+    for (const int64_t bytes : {4, 256, 100'000, 80 << 20}) {
+      auto buffer = device->Allocate(bytes, Use::kMoments, "moments");
+      ASSERT_TRUE(buffer.ok()) << buffer.status();
+      EXPECT_EQ(buffer->array(DType::kUint8).address() % kAlignmentBytes, 0u);
+      EXPECT_EQ(device->ledger().now(Use::kMoments), bytes);
+      EXPECT_EQ(First(*device, *stream, buffer->array(DType::kFloat32)), 0);
+      // So that the next one finds it used.
+      device->elementwise().Fill(*stream, buffer->array(DType::kFloat32), 7);
+      stream->Synchronize();
+    }
+    EXPECT_EQ(device->ledger().now(Use::kMoments), 0);
+    EXPECT_EQ(device->ledger().peak(Use::kMoments), 80 << 20);
+    EXPECT_TRUE(device->status().ok()) << device->status();
+  }
+}
+
+TEST(CudaDeviceMemory, ComesFromFewPieces) {
+  auto device = Make({}, {.piece_bytes = 1 << 20});
+  const int64_t before = device->UsedBytes();
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 100; ++i) buffers.push_back(device->Allocate(1000, Use::kData, "data").value());
+  EXPECT_EQ(device->UsedBytes(), before);
+  buffers.clear();
+  const Buffer all = device->Allocate((1 << 20) - 64 * 1024, Use::kData, "what was given back, joined").value();
+  EXPECT_EQ(device->UsedBytes(), before);
+}
+
+TEST(CudaDeviceMemory, NoBytesGiveAnEmptyValidBuffer) {
+  auto device = Make();
+  auto buffer = device->Allocate(0, Use::kData, "nothing");
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_TRUE(static_cast<bool>(*buffer));
+  auto stream = device->MakeStream(StreamKind::kCompute);
+  device->elementwise().Fill(*stream, buffer->array(DType::kFloat32), 1);
+  device->CopyToHost(*stream, buffer->array(DType::kFloat32), nullptr);
+  EXPECT_TRUE(device->status().ok()) << device->status();
+}
+
+TEST(CudaDeviceMemory, TooMuchIsRefusedWithTheTable) {
+  doubles::SetMemory(1 << 20);
+  auto device = Make();
+  const absl::Status status = device->Allocate(2 << 20, Use::kMoments, "the moments").status();
+  doubles::SetMemory(int64_t{8} << 30);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("the moments: the GPU has no 2097152 bytes"),
+                                                   HasSubstr("of its 1048576 are free"), HasSubstr("master_weights")));
+  EXPECT_TRUE(device->status().ok()) << device->status();
+  EXPECT_EQ(device->Allocate(-1, Use::kData, "x").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CudaDeviceMemory, OfTheHostIsPinnedAndHasALedgerOfItsOwn) {
+  auto device = Make();
+  auto up = device->MakeStream(StreamKind::kCopyUp);
+  const Buffer x = device->Allocate(4096, Use::kData, "x").value();
+  const Buffer moments = device->host().Allocate(4096, Use::kMoments, "offloaded moments").value();
+  EXPECT_EQ(device->ledger().now(Use::kMoments), 0);
+  EXPECT_EQ(device->host().ledger().now(Use::kMoments), 4096);
+  auto* values = static_cast<float*>(device->host().HostAddress(moments.array(DType::kUint8)));
+  ASSERT_NE(values, nullptr);
+  values[0] = 5;
+  device->CopyFromHost(*up, values, x.array(DType::kFloat32));
+  EXPECT_EQ(First(*device, *up, x.array(DType::kFloat32)), 5);
+  EXPECT_TRUE(doubles::IsPinned(values));
+  const Buffer stage = device->AllocateHost(64, Use::kData, "stage").value();
+  EXPECT_EQ(device->ledger().now(Use::kData), 4096 + 64);
+  EXPECT_TRUE(doubles::IsPinned(device->HostPointer(stage)));
+}
+
+TEST(CudaDeviceMemory, AdoptsItsOwnAlone) {
+  auto device = Make(), other = Make({}, {.ordinal = 1, .piece_bytes = 0});
+  const Buffer mine = device->Allocate(64, Use::kData, "x").value();
+  void* address = reinterpret_cast<void*>(mine.array(DType::kUint8).address());
+  EXPECT_EQ(device->Adopt(address, 64).value(), mine.array(DType::kUint8));
+  EXPECT_EQ(device->HostAddress(mine.array(DType::kUint8)), nullptr);
+  float value = 0;
+  EXPECT_EQ(device->Adopt(&value, 4).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(other->Adopt(address, 64).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+class CudaDeviceOrder : public ::testing::TestWithParam<LateOrder> {};
+
+TEST_P(CudaDeviceOrder, AnOrderedPipelineGivesItsValues) {
+  auto device = Make({.order = GetParam()});
+  auto compute = device->MakeStream(StreamKind::kCompute), communication = device->MakeStream(StreamKind::kCommunication);
+  auto written = device->MakeEvent(), read = device->MakeEvent();
+  const Buffer x = device->Allocate(64, Use::kData, "x").value(), y = device->Allocate(64, Use::kData, "y").value();
+  for (int step = 1; step <= 20; ++step) {
+    compute->Wait(*read);
+    device->elementwise().Fill(*compute, x.array(DType::kFloat32), step);
+    compute->Record(*written);
+    communication->Wait(*written);
+    device->elementwise().Accumulate(*communication, x.array(DType::kFloat32), y.array(DType::kFloat32));
+    communication->Record(*read);
+  }
+  EXPECT_EQ(First(*device, *communication, y.array(DType::kFloat32)), 210);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, CudaDeviceOrder,
+                         ::testing::Values(LateOrder::kAtOnce, LateOrder::kLazy, LateOrder::kOneFirst, LateOrder::kRandom));
+
+TEST(CudaDeviceEvents, HoldWhoeverWaitsForWhatIsExpected) {
+  auto device = Make();
+  auto compute = device->MakeStream(StreamKind::kCompute), communication = device->MakeStream(StreamKind::kCommunication);
+  const Buffer x = device->Allocate(64, Use::kData, "x").value();
+  auto done = device->MakeEvent();
+  EXPECT_TRUE(done->Done());
+  done->Expect();
+  EXPECT_FALSE(done->Done());
+  std::thread communicator([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    device->elementwise().Fill(*communication, x.array(DType::kFloat32), 3);
+    communication->Record(*done);
+  });
+  compute->Wait(*done);
+  EXPECT_EQ(First(*device, *compute, x.array(DType::kFloat32)), 3);
+  EXPECT_TRUE(done->Done());
+  communicator.join();
+}
+
+TEST(CudaDeviceEvents, KeepTheirTimesWhileTheRecorderTraces) {
+  auto device = Make();
+  auto compute = device->MakeStream(StreamKind::kCompute);
+  auto done = device->MakeEvent();
+  compute->Record(*done);
+  done->Synchronize();
+  EXPECT_EQ(done->recorded_ns(), 0);
+  device->recorder().Turn(Recorder::Mode::kTrace);
+  compute->Record(*done);
+  EXPECT_EQ(done->recorded_ns(), 0);
+  done->Synchronize();
+  EXPECT_GT(done->recorded_ns(), 0);
+}
+
+TEST(CudaDeviceErrors, AStickyErrorIsTheDevicesStatus) {
+  auto device = Make();
+  auto stream = device->MakeStream(StreamKind::kCompute);
+  const Buffer x = device->Allocate(64, Use::kData, "x").value();
+  doubles::BreakDevice(0, cudaErrorIllegalAddress);
+  device->elementwise().Fill(*stream, x.array(DType::kFloat32), 1);
+  stream->Synchronize();
+  doubles::MendDevices();
+  EXPECT_EQ(device->status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(device->status().message()),
+              AllOf(StartsWith("device 0 (double of a GPU): "), HasSubstr("an illegal memory access was encountered")));
+}
+
+std::string Refusal(const CudaDeviceOptions& options = {}) {
+  const auto device = MakeCudaDevice(options);
+  EXPECT_FALSE(device.ok());
+  return std::string(device.status().message());
+}
+
+TEST(CudaDeviceErrors, SayWhyThereIsNoGpu) {
+  doubles::SetDriverVersion(0);
+  EXPECT_THAT(Refusal(), StartsWith("no NVIDIA driver: install one for CUDA "));
+  doubles::SetDriverVersion(12020);
+  EXPECT_THAT(Refusal(), StartsWith("the NVIDIA driver is too old: it has CUDA 12.2, this program needs 13.0"));
+  doubles::SetDriverVersion(CUDART_VERSION);
+  doubles::SetDevices(0);
+  EXPECT_THAT(Refusal(), StartsWith("no GPU: the NVIDIA driver shows none"));
+  doubles::SetDevices(8);
+  EXPECT_THAT(Refusal({.ordinal = 8}), HasSubstr("8 GPUs are visible"));
+  doubles::FailKernels(cudaErrorNoKernelImageForDevice);
+  EXPECT_THAT(Refusal(),
+              AllOf(StartsWith("no kernel image for double of a GPU (sm_90)"), HasSubstr("sm_80, sm_90, sm_100, sm_120")));
+  doubles::FailKernels(cudaSuccess);
+}
+
+TEST(CudaDeviceDeathTest, AnUnorderedCopyToTheHostEnds) {
+  const auto race = [] {
+    auto device = Make();
+    auto compute = device->MakeStream(StreamKind::kCompute), down = device->MakeStream(StreamKind::kCopyDown);
+    const Buffer x = device->Allocate(64, Use::kData, "x").value();
+    device->elementwise().Fill(*compute, x.array(DType::kFloat32), 1);
+    First(*device, *down, x.array(DType::kFloat32));
+  };
+  EXPECT_EXIT(race(), kExitCode, "copy to host.*reads.*nothing orders them");
+}
+
+// What another thread learned counts for nobody else, until an event that it expects hands it over.
+TEST(CudaDeviceDeathTest, AMissingWaitForTheCommunicatorsThreadEnds) {
+  const auto race = [] {
+    auto device = Make();
+    auto compute = device->MakeStream(StreamKind::kCompute), communication = device->MakeStream(StreamKind::kCommunication);
+    const Buffer x = device->Allocate(64, Use::kData, "x").value();
+    auto done = device->MakeEvent();
+    done->Expect();
+    std::thread communicator([&] {
+      device->elementwise().Fill(*communication, x.array(DType::kFloat32), 1);
+      communication->Record(*done);
+      communication->Synchronize();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    device->elementwise().Fill(*compute, x.array(DType::kFloat32), 2);
+    communicator.join();
+  };
+  EXPECT_EXIT(race(), kExitCode, "nothing orders them");
+}
+
+}  // namespace
+}  // namespace zeroshard::device::cuda

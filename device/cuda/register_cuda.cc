@@ -1,0 +1,35 @@
+// device/cuda under its name: what the shared object of CUDA brings with it when it is opened.
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "zeroshard/device/cuda/cuda_device.h"
+#include "zeroshard/device/cuda/gpus.h"
+#include "zeroshard/device/device_registry.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::device::cuda {
+namespace {
+
+absl::StatusOr<int> CountGpus() {
+  ZS_ASSIGN_OR_RETURN(const std::vector<Gpu> gpus, FindGpus());
+  return static_cast<int>(gpus.size());
+}
+
+// A launcher may show each rank its own GPU alone, or all ranks all of them.
+absl::StatusOr<std::unique_ptr<Device>> MakeRanksGpu(const DeviceOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const int gpus, CountGpus());
+  const int ordinal = gpus == 1 ? 0 : options.local_rank;
+  if (ordinal >= gpus) {
+    return absl::FailedPreconditionError(absl::StrCat("too few GPUs: this machine's rank ", options.local_rank,
+                                                      " wants one of its own, ", gpus, " are visible; start at most ", gpus,
+                                                      " ranks here"));
+  }
+  return MakeCudaDevice({.ordinal = ordinal, .threads = options.threads});
+}
+
+[[maybe_unused]] const bool registered = RegisterDevice("cuda", {.count = &CountGpus, .make = &MakeRanksGpu});
+
+}  // namespace
+}  // namespace zeroshard::device::cuda

@@ -1,0 +1,37 @@
+// Devices by name: a tool picks one, nothing else knows which there are.
+//
+// Example:
+//   // In the device's source, whose library is linked whole (alwayslink):
+//   const bool registered = RegisterDevice("cuda", {.count = &CountGpus, .make = &MakeRanksGpu});
+//   // In a tool:
+//   ZS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice("cuda", {.local_rank = 0, .threads = 4}));
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "zeroshard/device/device.h"
+
+namespace zeroshard::device {
+
+struct DeviceOptions {
+  int local_rank = 0;  // of the ranks on this machine
+  int threads = 1;     // of the host beside it
+};
+
+struct DeviceKind {
+  // How many of them this process sees. Errors: kFailedPrecondition: why there is none, with the remedy.
+  absl::StatusOr<int> (*count)();
+  // The one of a rank.
+  absl::StatusOr<std::unique_ptr<Device>> (*make)(const DeviceOptions& options);
+};
+
+// Gives true, for a static initialiser. A second kind of one name replaces the first.
+bool RegisterDevice(std::string_view name, const DeviceKind& kind);
+
+// Errors: kUnimplemented where the kind was not linked in; and the kind's own.
+absl::StatusOr<int> CountDevices(std::string_view name);
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const DeviceOptions& options);
+
+}  // namespace zeroshard::device
