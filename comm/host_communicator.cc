@@ -84,6 +84,8 @@ class HostCommunicator final : public Communicator {
     if (in_flight) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
     wake_.notify_all();
     if (thread_.joinable()) thread_.join();
+    // Between operations nobody has told the peers yet: they are to hear why, not that this rank left.
+    if (const absl::Status failed = status(); !failed.ok()) transport_->Cancel(failed);
     transport_.reset();  // Its callback ends here, before what it uses.
   }
 

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -28,17 +31,33 @@ struct Holdings {
   int64_t descriptors = 0;
   int64_t threads = 0;
   int64_t heap_bytes = 0;
+  int64_t segments = 0;  // of System V's shared memory, that it made
 };
 
 int64_t EntriesIn(const char* folder) {
   return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
 }
 
+int64_t OwnSegments() {
+  std::ifstream table("/proc/sysvipc/shm");
+  int64_t own = 0;
+  std::string line;
+  for (std::getline(table, line); std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string key, id, permissions, size;
+    int64_t maker = 0;
+    fields >> key >> id >> permissions >> size >> maker;
+    own += maker == getpid() ? 1 : 0;
+  }
+  return own;
+}
+
 Holdings Count() {
   const struct mallinfo2 heap = mallinfo2();
   return {.descriptors = EntriesIn("/proc/self/fd"),
           .threads = EntriesIn("/proc/self/task"),
-          .heap_bytes = static_cast<int64_t>(heap.uordblks + heap.hblkhd)};
+          .heap_bytes = static_cast<int64_t>(heap.uordblks + heap.hblkhd),
+          .segments = OwnSegments()};
 }
 
 enum class End { kFinalized, kDropped, kAborted, kAbortedByAll };
@@ -105,11 +124,12 @@ absl::Status Churn(const std::string& backend, int rounds) {
     after = Count();
   }
   const std::string grown =
-      absl::StrCat(after.descriptors - before.descriptors, " descriptors, ", after.threads - before.threads, " threads and ",
-                   after.heap_bytes - before.heap_bytes, " bytes of heap more after ", rounds, " rounds");
-  // Of the heap, what the allocator keeps for threads comes and goes.
+      absl::StrCat(after.descriptors - before.descriptors, " descriptors, ", after.threads - before.threads, " threads, ",
+                   after.segments - before.segments, " segments of shared memory and ", after.heap_bytes - before.heap_bytes,
+                   " bytes of heap more after ", rounds, " rounds");
+  // Of the heap, what the allocator and UCX keep comes and goes: 38 KB after a thousand rounds, 39 KB after 2500.
   const bool same = after.descriptors <= before.descriptors && after.threads <= before.threads &&
-                    after.heap_bytes - before.heap_bytes < (32 << 10);
+                    after.segments <= before.segments && after.heap_bytes - before.heap_bytes < (64 << 10);
   return same ? absl::OkStatus() : absl::InternalError(grown);
 }
 
@@ -169,7 +189,7 @@ TEST_P(ChurnTest, ARankThatNeverComesIsNamed) {
   if (!GetParam().processes) GTEST_SKIP() << "threads of one process come together";
   const std::unique_ptr<Ranks> ranks = GetParam().MakeRanks();
   ranks->Start(
-      3, absl::Seconds(1), [](comm::Communicator& rank, RankReport& /*report*/) { return rank.Barrier().Wait(); },
+      3, absl::Seconds(3), [](comm::Communicator& rank, RankReport& /*report*/) { return rank.Barrier().Wait(); },
       /*started=*/2);
   ASSERT_TRUE(ranks->Ended(0, NowMs() + 15000));
   EXPECT_EQ(ranks->report(0).code, absl::StatusCode::kDeadlineExceeded);

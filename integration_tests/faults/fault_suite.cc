@@ -126,7 +126,7 @@ TEST_P(FaultTest, EverySurvivorOfAKilledRankNamesItInTime) {
 }
 
 TEST_P(FaultTest, AStoppedRankIsNamedAtTheDeadlineAndNobodySpins) {
-  constexpr int64_t kTimeoutMs = 1200;
+  constexpr int64_t kTimeoutMs = 2000;
   Scene scene(GetParam());
   scene.StartOperations(absl::Milliseconds(kTimeoutMs));
   ASSERT_TRUE(scene.TheMomentCame()) << scene.ranks().message(scene.plan.victim);
