@@ -14,6 +14,7 @@
 #include "zeroshard/device/cuda/atomics.h"
 #include "zeroshard/device/cuda/launch.h"
 #include "zeroshard/device/exact_sum.h"
+#include "zeroshard/device/host_device.h"
 
 namespace zeroshard::device::cuda {
 
