@@ -1,5 +1,6 @@
-// The engine on device/late: streams that run as late as they may, memory that the host cannot touch, and an end of the test at any
-// two unordered accesses. And each wait left out in turn: the test ends there, or it was no wait worth having.
+// The engine on device/late, or on device/cuda over the doubles: streams that run as late as they may, memory that the host cannot touch,
+// and an end of the test at any two unordered accesses. And each wait left out in turn: the test ends there, or it was no wait worth
+// having.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,10 +11,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "zeroshard/device/late/end_test.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/testing/expect_reference.h"
 #include "zeroshard/zero/testing/toy_units.h"
@@ -39,7 +41,7 @@ EngineOptions Options(int stage, Partition partition) {
 }
 
 testing::RankOptions LateRanks(const LateOptions& late, int world_size) {
-  return {.world_size = world_size, .make_device = [late] { return device::MakeLateDevice(late); }};
+  return {.world_size = world_size, .make_device = [late] { return device::MakeOrderedDevice(late); }};
 }
 
 class EngineOnLateDevice : public ::testing::TestWithParam<LateOrder> {};
@@ -109,16 +111,14 @@ using Training = std::function<absl::Status(comm::Communicator& communicator)>;
 std::vector<device::WaitPoint> RunWithout(const Training& training, std::optional<device::WaitPoint> left_out) {
   bool first = true;
   const auto make_device = [&] {
-    std::unique_ptr<device::LateDevice> device = device::MakeLateDevice();
-    if (first && left_out) device->LeaveOutWait(*left_out);
-    first = false;
-    return device;
+    const bool is_first = std::exchange(first, false);
+    return device::MakeOrderedDevice({}, is_first ? left_out : std::nullopt);
   };
   std::vector<device::WaitPoint> waits;
   testing::RunOnRanks({.world_size = 2, .make_device = make_device}, [&](comm::Communicator& communicator) {
     const absl::Status status = training(communicator);
     EXPECT_TRUE(status.ok()) << status;
-    if (communicator.rank() == 0) waits = static_cast<device::LateDevice&>(communicator.device()).waits();
+    if (communicator.rank() == 0) waits = device::WaitsOf(communicator.device());
   });
   return waits;
 }
