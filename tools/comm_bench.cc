@@ -16,6 +16,7 @@
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
+#include "zeroshard/tools/launch/refusal.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -135,11 +136,6 @@ absl::StatusOr<int> RunRank(comm::Communicator& communicator, const CommBenchOpt
   if (!outputs.failed()) return kExitDone;
   std::cerr << absl::StrCat("error: cannot write --json=", options.json_path, "\n") << std::flush;
   return kExitFile;
-}
-
-int Refuse(const absl::Status& status) {
-  std::cerr << absl::StrCat("error: ", status.message(), "\n") << std::flush;
-  return ExitCodeOf(status, Phase::kStarting);
 }
 
 int Main(int argc, char** argv) {

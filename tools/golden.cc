@@ -22,6 +22,7 @@
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
+#include "zeroshard/tools/launch/refusal.h"
 #include "zeroshard/trainer/training_run.h"
 
 namespace zeroshard::tools {
@@ -94,11 +95,6 @@ absl::StatusOr<int> RunRank(comm::Communicator& communicator, const GoldenFolder
                                          {"bits", bits}};
   std::cout << result.dump() << '\n' << std::flush;
   return kExitDone;
-}
-
-int Refuse(const absl::Status& status) {
-  std::cerr << absl::StrCat("error: ", status.message(), "\n") << std::flush;
-  return ExitCodeOf(status, Phase::kStarting);
 }
 
 int Main(int argc, char** argv) {

@@ -25,10 +25,13 @@ void JobFlags::Register(FlagSet& flags) {
   flags.Text("backend", &backend_,
              {.group = kGroup,
               .text = "What carries data between ranks: gloo (processes, TCP), ucx (processes, shared memory on one host),\n"
-                      "      in_process (threads of one process).",
+                      "      in_process (threads of one process), nccl (GPUs).",
               .example = "--backend=in_process"});
-  flags.Choice("device", &device_, {"cpu"}, {.group = kGroup, .text = "What computes.", .example = "--device=cpu"},
-               {"cuda"});
+  flags.Choice(
+      "device", &device_, {"auto", "cpu", "cuda"},
+      {.group = kGroup,
+       .text = "What computes: this machine's cores, or a GPU for each rank. auto: cuda with --backend=nccl, else cpu.",
+       .example = "--device=cpu"});
   flags.Integer("nproc", &nproc_, {.least = 1, .most = 1024},
                 {.group = kGroup,
                  .text = "Ranks to start on this machine, where no launcher has.",
@@ -74,6 +77,7 @@ absl::StatusOr<JobPlan> JobFlags::Plan(const FlagSet& flags, const std::string& 
                                        const char* const* argv) const {
   JobOptions options;
   options.backend = backend_;
+  options.device = device_;
   if (flags.WasSet("nproc")) options.nproc = static_cast<int>(nproc_);
   options.store = UserStore(store_);
   options.bind = bind_;

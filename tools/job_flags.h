@@ -25,7 +25,7 @@ class JobFlags {
 
  private:
   std::string backend_ = "gloo";
-  std::string device_ = "cpu";
+  std::string device_ = "auto";
   int64_t nproc_ = kDefaultRanks;
   std::string hosts_, ssh_ = "ssh", store_, bind_, token_file_;
   int64_t threads_ = 0;

@@ -13,6 +13,23 @@ case "${1:-}" in
   --fuzz) lists+=("$here/fuzz/packages.txt") ;;
   *) echo "setup: unknown argument $1; there are --launchers and --fuzz" >&2; exit 2 ;;
 esac
+
+# cuDNN's frontend is headers in a Python package, and only a build with a CUDA toolkit wants them: into the user's cache, where the build
+# looks (tools/workspace/cudnn_frontend.bzl). What fails here is said, and leaves attention to our own kernels.
+cudnn_frontend() {
+  local version=1.32.0 home=${XDG_CACHE_HOME:-$HOME/.cache}/zeroshard/cudnn_frontend scratch
+  [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || command -v nvcc >/dev/null || return 0
+  [ -e "$home/include/cudnn_frontend.h" ] && return 0
+  scratch=$(mktemp -d)
+  if python3 -m pip download -q --no-deps --dest "$scratch" "nvidia-cudnn-frontend==$version" >/dev/null 2>&1 \
+    && (cd "$scratch" && python3 -m zipfile -e ./*.whl wheel) && mkdir -p "$home" && cp -r "$scratch/wheel/include" "$home/"; then
+    echo "setup: cuDNN's frontend $version is in $home"
+  else
+    echo "setup: no cuDNN frontend (pip download nvidia-cudnn-frontend): attention will be our own kernels'"
+  fi
+  rm -rf "$scratch"
+}
+
 mapfile -t packages < <(grep -hEv '^[[:space:]]*(#|$)' "${lists[@]}")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
@@ -28,6 +45,7 @@ done
 
 if [ "${#missing[@]}" -eq 0 ]; then
   echo "setup: all ${#packages[@]} packages are installed already"
+  cudnn_frontend
   exit 0
 fi
 
@@ -44,4 +62,5 @@ apt() {
 echo "setup: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
 apt update
 apt install -y --no-install-recommends "${missing[@]}" >/dev/null
+cudnn_frontend
 echo "setup: done"

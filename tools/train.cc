@@ -12,6 +12,7 @@
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
+#include "zeroshard/tools/launch/refusal.h"
 #include "zeroshard/tools/train_flags.h"
 #include "zeroshard/trainer/flight_record.h"
 #include "zeroshard/trainer/parameter_list.h"
@@ -21,11 +22,6 @@ namespace {
 
 void Print(std::string_view text) { std::cout << text << std::flush; }
 void Note(std::string_view line) { std::cerr << line << '\n' << std::flush; }
-
-int Refuse(const absl::Status& status) {
-  Note(absl::StrCat("error: ", status.message()));
-  return ExitCodeOf(status, Phase::kStarting);
-}
 
 // The communicator fails with the cause alone; people are told where to read on.
 absl::Status NameFlightRecord(comm::Communicator& communicator, const absl::Status& cause) {

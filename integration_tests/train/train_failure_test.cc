@@ -43,8 +43,7 @@ TEST(TrainRefuses, FlagsWithTheNearestChoice) {
       {{"--stge=3"}, "did you mean --stage?"},
       {{"--stage=4"}, "must be between 0 and 3"},
       {{"--backend=glooo"}, "the nearest is --backend=gloo"},
-      {{"--backend=nccl"}, "not built in"},
-      {{"--device=cuda"}, "not built in yet"},
+      {{"--device=cude"}, "did you mean --device=cuda?"},
       {{"--heads=3", "--width=32"}, "the nearest that does is heads = 2"},
       {{"--warmup=9", "--steps=5"}, "--warmup=5 or less"},
       {{"--min_lr=1", "--lr=0.1"}, "--min_lr=0.1 or less"},
@@ -58,6 +57,14 @@ TEST(TrainRefuses, FlagsWithTheNearestChoice) {
     EXPECT_EQ(result.code, 2) << flags[0];
     EXPECT_THAT(LastLine(result.errors), HasSubstr(words));
     EXPECT_EQ(result.output, "");
+  }
+}
+
+TEST(TrainRefuses, GpusWhereTheirLibraryCannotBeOpened) {
+  for (const char* flag : {"--backend=nccl", "--device=cuda"}) {
+    const ToolResult result = RunTool("tools/train", Long({flag}), {"ZEROSHARD_CUDA_LIBRARY=/nonexistent.so"});
+    EXPECT_EQ(result.code, 2) << flag;
+    EXPECT_THAT(LastLine(result.errors), AllOf(HasSubstr("cannot open /nonexistent.so"), HasSubstr("LD_LIBRARY_PATH")));
   }
 }
 

@@ -18,19 +18,25 @@
 #include "zeroshard/comm/store_memory.h"
 #include "zeroshard/comm/store_spec.h"
 #include "zeroshard/device/cpu/cpu_device.h"
+#include "zeroshard/device/device_registry.h"
 #include "zeroshard/device/our_thread.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/tools/flags/nearest.h"
 #include "zeroshard/tools/launch/build_id.h"
+#include "zeroshard/tools/launch/cuda_library.h"
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/meeting.h"
 #include "zeroshard/tools/launch/rank_processes.h"
+#include "zeroshard/tools/launch/refusal.h"
 
 namespace zeroshard::tools {
 namespace {
 
 constexpr char kInProcess[] = "in_process";
+constexpr char kNccl[] = "nccl";
+constexpr char kAuto[] = "auto";
+constexpr char kCuda[] = "cuda";
 
 absl::Status CheckBackend(const std::string& backend) {
   const std::vector<std::string> built_in = comm::Backends();
@@ -61,12 +67,23 @@ int ThreadsOf(const JobOptions& options, int ranks_here) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks_here));
 }
 
+absl::StatusOr<std::unique_ptr<device::Device>> MakeRanksDevice(const JobPlan& plan, int rank) {
+  if (plan.options.device != kCuda) return device::MakeCpuDevice({.threads = plan.threads});
+  const int local_rank = plan.kind == JobPlan::Kind::kThreads ? rank : plan.launch.local_rank.value_or(0);
+  return device::MakeDevice(kCuda, {.local_rank = local_rank, .threads = plan.threads});
+}
+
 // One rank from device to farewell. `code` is what the process would end with for the rank's sake.
 absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const RankBody& body, int& code) {
-  const std::unique_ptr<device::Device> device = device::MakeCpuDevice({.threads = plan.threads});
-  device::OurThread::Begin(device.get());
+  const absl::StatusOr<std::unique_ptr<device::Device>> made = MakeRanksDevice(plan, rank);
+  if (!made.ok()) {
+    code = ExitCodeOf(made.status(), Phase::kStarting);
+    return made.status();
+  }
+  device::Device* const device = made->get();
+  device::OurThread::Begin(device);
   comm::BackendOptions options;
-  options.device = device.get();
+  options.device = device;
   options.store = &store;
   options.rank = rank;
   options.world_size = plan.world_size;
@@ -149,14 +166,27 @@ int RunProcesses(const JobPlan& plan) {
                            .ssh = plan.options.ssh});
 }
 
-}  // namespace
+// Whether each rank of this machine will have a GPU. Where this process is no rank itself, it opens nothing of CUDA's.
+absl::Status CheckGpus(const JobPlan& plan) {
+  if (plan.options.device != kCuda) return absl::OkStatus();
+  const bool elsewhere = plan.kind == JobPlan::Kind::kProcesses;
+  if (!elsewhere) ZS_RETURN_IF_ERROR(OpenCudaLibrary());
+  ZS_ASSIGN_OR_RETURN(const int gpus, elsewhere ? CountGpusElsewhere() : device::CountDevices(kCuda));
+  const bool counted = plan.kind != JobPlan::Kind::kOneRank && plan.options.hosts.empty();
+  if (counted && plan.world_size > gpus) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("too few GPUs: ", plan.world_size, " ranks, ", gpus, " visible; take --nproc=", gpus));
+  }
+  return elsewhere ? absl::OkStatus() : CheckBackend(plan.options.backend);
+}
 
-absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
-  ZS_RETURN_IF_ERROR(CheckBackend(options.backend));
+absl::StatusOr<JobPlan> PlanRanks(const JobOptions& options) {
+  if (options.backend != kNccl) ZS_RETURN_IF_ERROR(CheckBackend(options.backend));
   if (!options.store.empty()) ZS_RETURN_IF_ERROR(comm::ParseStoreSpec(options.store).status());
   ZS_ASSIGN_OR_RETURN(const comm::LaunchEnvironment launch, comm::ReadLaunchEnvironment(comm::ProcessEnvironment));
   JobPlan plan;
   plan.options = options;
+  if (options.device == kAuto) plan.options.device = options.backend == kNccl ? kCuda : "cpu";
   if (launch.launched()) {
     ZS_RETURN_IF_ERROR(CheckLaunched(launch, options));
     plan.launch = launch;
@@ -182,6 +212,19 @@ absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
   }
   if (plan.world_size > 1) plan.kind = options.backend == kInProcess ? JobPlan::Kind::kThreads : JobPlan::Kind::kProcesses;
   return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
+  if (options.backend == kNccl && options.device != kAuto && options.device != kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat("--backend=nccl joins GPUs: leave out --device=", options.device));
+  }
+  ZS_ASSIGN_OR_RETURN(JobPlan plan, PlanRanks(options));
+  absl::Status gpus = CheckGpus(plan);
+  if (gpus.ok()) return plan;
+  gpus.SetPayload(kPlainPayload, absl::Cord());
+  return gpus;
 }
 
 int RunJob(const JobPlan& plan, const RankBody& body) {

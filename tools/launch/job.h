@@ -21,6 +21,7 @@ namespace zeroshard::tools {
 
 struct JobOptions {
   std::string backend = "gloo";
+  std::string device = "auto";          // "cpu", "cuda"; auto: cuda with nccl, else cpu
   std::optional<int> nproc = {};        // where it was asked for
   std::string store = {};               // "file:PATH", "tcp:HOST:PORT"; empty: as the launcher's variables say
   std::string bind = {};                // where to listen; empty: no wider than the job needs
@@ -51,7 +52,7 @@ struct JobPlan {
 inline constexpr int kDefaultRanks = 2;
 
 // Errors: kInvalidArgument: the launcher's environment, a backend that is not built in, nproc against the launcher's world size, a
-// missing or unknown store, each with the remedy.
+// missing or unknown store, each with the remedy; kFailedPrecondition, with --device=cuda: why no GPU can be used, or too few.
 absl::StatusOr<JobPlan> PlanJob(const JobOptions& options);
 
 // What one rank does; gives the rank's exit code. An error ends the job.

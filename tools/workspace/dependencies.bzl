@@ -5,6 +5,7 @@ has already defined under the same name is kept.
 """
 
 load("//tools/workspace:cuda_configure.bzl", "cuda_configure")
+load("//tools/workspace:cudnn_frontend.bzl", "cudnn_frontend")
 load("//tools/workspace:system_library.bzl", "system_library")
 
 # Abseil has no single library: these modules' closures cover what the project includes.
@@ -49,3 +50,5 @@ def zeroshard_dependencies():
     _system("zlib", library = "zlib", package = "zlib1g-dev", headers = ["zlib.h", "zconf.h"], linkopts = ["-lz"])
     if not native.existing_rule("local_cuda"):
         cuda_configure(name = "local_cuda")
+    if not native.existing_rule("cudnn_frontend"):
+        cudnn_frontend(name = "cudnn_frontend")
