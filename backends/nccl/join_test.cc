@@ -1,0 +1,116 @@
+// How ranks come together, and what they are told where they do not.
+#include "zeroshard/backends/nccl/join.h"
+
+#include <nccl.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "zeroshard/backends/nccl/doubles/nccl_control.h"
+#include "zeroshard/backends/nccl/testing/nccl_group.h"
+#include "zeroshard/comm/backend_registry.h"
+#include "zeroshard/device/cpu/cpu_device.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using testing::DoubleDevice;
+
+TEST(Join, RefusesAnOlderNcclThanItWasBuiltAgainst) {
+  EXPECT_TRUE(CheckNcclVersion(22809, 22809).ok());
+  EXPECT_TRUE(CheckNcclVersion(23001, 22809).ok());
+  const absl::Status older = CheckNcclVersion(22703, 22809);
+  EXPECT_TRUE(absl::IsInvalidArgument(older)) << older;
+  EXPECT_TRUE(absl::StrContains(older.message(), "NCCL 2.27.3 is loaded, and this program was built against 2.28.9"))
+      << older;
+  doubles::SetNcclVersion(22703);
+  comm::MemoryStore store;
+  const auto device = DoubleDevice(0);
+  EXPECT_EQ(MakeNcclCommunicator({.device = device.get(), .store = &store}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  doubles::SetNcclVersion(NCCL_VERSION_CODE);
+}
+
+TEST(Join, TellsOfAnotherVersionOnAnotherRank) {
+  comm::MemoryStore store;
+  const auto device = DoubleDevice(0);
+  ASSERT_TRUE(store.Set("nccl/1/rank/0", "2.30.1 elsewhere").ok());
+  const auto joined = MakeNcclCommunicator({.device = device.get(), .store = &store, .rank = 1, .world_size = 2});
+  EXPECT_TRUE(absl::IsInvalidArgument(joined.status())) << joined.status();
+  EXPECT_TRUE(absl::StrContains(joined.status().message(), "rank 0 has NCCL 2.30.1, rank 1 has NCCL 2.28.9"))
+      << joined.status();
+}
+
+TEST(Join, NamesTheRanksThatDidNotCome) {
+  comm::MemoryStore store;
+  const auto device = DoubleDevice(0);
+  const auto joined = MakeNcclCommunicator(
+      {.device = device.get(), .store = &store, .rank = 0, .world_size = 3, .timeout = absl::Milliseconds(100)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(joined.status())) << joined.status();
+  EXPECT_TRUE(absl::StrContains(joined.status().message(), "nccl: not here within 100ms: rank 1, rank 2"))
+      << joined.status();
+}
+
+TEST(Join, FindsNodesOfOneSizeThatIsAPowerOfTwo) {
+  const auto size = [](std::vector<std::string> hosts) { return NodeSize(hosts); };
+  EXPECT_EQ(size({"a"}), 1);
+  EXPECT_EQ(size({"a", "a", "a", "a"}), 1);  // One node.
+  EXPECT_EQ(size({"a", "b"}), 1);
+  EXPECT_EQ(size({"a", "a", "b", "b"}), 2);
+  EXPECT_EQ(size({"a", "a", "b", "b", "c", "c"}), 2);
+  EXPECT_EQ(size({"a", "a", "a", "a", "b", "b", "b", "b"}), 4);
+  EXPECT_EQ(size({"a", "a", "a", "b", "b", "b"}), 1);  // Trees over three do not nest.
+  EXPECT_EQ(size({"a", "a", "b", "c"}), 1);
+  EXPECT_EQ(size({"a", "a", "b", "b", "a", "a"}), 1);
+  EXPECT_EQ(size({"a", "b", "a", "b"}), 1);
+  EXPECT_EQ(size({"a", "a", "b", "b", "c"}), 1);
+}
+
+TEST(Join, WantsAGpu) {
+  comm::MemoryStore store;
+  const auto cpu = device::MakeCpuDevice();
+  const auto joined = MakeNcclCommunicator({.device = cpu.get(), .store = &store});
+  EXPECT_TRUE(absl::IsInvalidArgument(joined.status())) << joined.status();
+  EXPECT_TRUE(absl::StrContains(joined.status().message(), "this rank's device is 'cpu': take --device=cuda"))
+      << joined.status();
+}
+
+TEST(Join, MakesACommunicatorOfOneRankWithoutNccl) {
+  comm::MemoryStore store;
+  const auto device = DoubleDevice(0);
+  const auto alone = comm::CreateCommunicator("nccl", {.device = device.get(), .store = &store});
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_TRUE((*alone)->Barrier().Wait().ok());
+  EXPECT_TRUE((*alone)->Allocate(100, device::Use::kData, "x").ok());
+  EXPECT_TRUE((*alone)->Finalize().ok());
+}
+
+TEST(Join, FallsBackFromWindowsToRegistrationToPlainMemory) {
+  for (const bool register_fails : {false, true}) {
+    doubles::SetNcclWindows(false);
+    doubles::SetNcclRegisterFails(register_fails);
+    testing::NcclGroup group(2);
+    group.Run([](comm::Communicator& rank) {
+      const auto buffer = rank.Allocate(4000, device::Use::kParameters, "flat");
+      ASSERT_TRUE(buffer.ok()) << buffer.status();
+      const device::Array x = buffer->array(device::DType::kFloat32);
+      EXPECT_TRUE(rank.AllReduce(x, x, comm::ReduceOp::kSum).Wait().ok());
+    });
+  }
+  doubles::SetNcclWindows(true);
+  doubles::SetNcclRegisterFails(false);
+}
+
+TEST(Join, GivesMemoryOfUnlikeSizesToRanksThatAskForIt) {
+  testing::NcclGroup group(2);
+  group.Run([](comm::Communicator& rank) {
+    const auto buffer = rank.Allocate(4000 + 8000 * rank.rank(), device::Use::kParameters, "flat");
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    EXPECT_EQ(rank.device().ledger().now(device::Use::kParameters), 4000 + 8000 * rank.rank());
+  });
+}
+
+}  // namespace
+}  // namespace zeroshard::backends

@@ -1,0 +1,122 @@
+// What the watchdog notices, and how it ends a run that NCCL does not let end.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "zeroshard/backends/nccl/doubles/nccl_control.h"
+#include "zeroshard/backends/nccl/testing/nccl_group.h"
+#include "zeroshard/device/cuda/doubles/control.h"
+
+namespace zeroshard::backends {
+namespace {
+
+using comm::ReduceOp;
+using device::DType;
+using testing::NcclGroup;
+
+// A rank's calls, all of one small array.
+struct Caller {
+  explicit Caller(comm::Communicator& c) : rank(c), buffer(*c.device().Allocate(400, device::Use::kData, "caller")) {}
+  comm::Work Sum(int64_t count) {
+    const device::Array x = buffer.array(DType::kFloat32).Slice(0, count);
+    return rank.AllReduce(x, x, ReduceOp::kSum);
+  }
+  comm::Communicator& rank;
+  device::Buffer buffer;
+};
+
+// From step 2 on operations are not agreed upon before NCCL sees them.
+constexpr int64_t kLaterStep = 5;
+
+TEST(Watchdog, CountsTheDeadlineFromTheStartOnTheDevice) {
+  NcclGroup group(2, {.timeout = absl::Milliseconds(300), .scratch_bytes = 1 << 12});
+  group.Run([](comm::Communicator& rank) {
+    Caller caller(rank);
+    const auto compute = rank.device().MakeStream(device::StreamKind::kCompute);
+    const auto ready = rank.device().MakeEvent();
+    ready->Expect();
+    const device::Array x = caller.buffer.array(DType::kFloat32);
+    comm::Work late = rank.AllReduce(x, x, ReduceOp::kSum, {.after = {ready.get()}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(900));  // The input comes long after the call, on every rank.
+    compute->Record(*ready);
+    EXPECT_TRUE(late.Wait().ok()) << rank.status();
+  });
+}
+
+TEST(Watchdog, NamesTheRankThatIsNotInTheOperation) {
+  NcclGroup group(3, {.timeout = absl::Milliseconds(300), .scratch_bytes = 1 << 12});
+  group.Run([](comm::Communicator& rank) {
+    rank.device().recorder().SetStep(kLaterStep);
+    Caller caller(rank);
+    ASSERT_TRUE(caller.Sum(5).Wait().ok());
+    if (rank.rank() == 1) return;
+    const absl::Status told = caller.Sum(7).Wait();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(told)) << told;
+    EXPECT_TRUE(absl::StrContains(told.message(), "all-reduce #2 (sum, fp32, 7 elements), 28 bytes, over nccl")) << told;
+    EXPECT_TRUE(absl::StrContains(told.message(), "not in it, or do not answer: rank 1")) << told;
+  });
+}
+
+TEST(Watchdog, TellsAfterAStepThatRanksCalledOtherOperations) {
+  NcclGroup group(2);
+  group.Run([](comm::Communicator& rank) {
+    Caller caller(rank);
+    absl::Status told;
+    // NCCL's calls are alike, so that the double has nothing to say; what they are for is not.
+    for (int64_t step = kLaterStep; told.ok() && step < kLaterStep + 500; ++step) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      rank.device().recorder().SetStep(step);
+      const device::Array x = caller.buffer.array(DType::kFloat32).Slice(0, 8);
+      told = rank.AllReduce(x, x, rank.rank() == 1 && step == kLaterStep + 1 ? ReduceOp::kAverage : ReduceOp::kSum).Wait();
+    }
+    EXPECT_TRUE(absl::IsFailedPrecondition(told)) << told;
+    EXPECT_TRUE(absl::StrContains(told.message(), " rank 1 had called other operations than rank 0")) << told;
+  });
+}
+
+TEST(Watchdog, TellsWhyAnotherRankGaveUpInTheMiddle) {
+  NcclGroup group(2);
+  group.Run([](comm::Communicator& rank) {
+    rank.device().recorder().SetStep(kLaterStep);
+    Caller caller(rank);
+    ASSERT_TRUE(caller.Sum(5).Wait().ok());
+    if (rank.rank() == 1) return rank.Abort(absl::InternalError("the test says so"));
+    const absl::Status told = caller.Sum(7).Wait();
+    EXPECT_TRUE(absl::IsUnavailable(told)) << told;
+    EXPECT_TRUE(absl::StrContains(told.message(), "rank 1 gave up: the test says so")) << told;
+  });
+}
+
+TEST(Watchdog, EndsAllWorkWhereTheDeviceIsBroken) {
+  NcclGroup group(2);
+  group.Run([](comm::Communicator& rank) {
+    rank.device().recorder().SetStep(kLaterStep);
+    Caller caller(rank);
+    ASSERT_TRUE(caller.Sum(5).Wait().ok());
+    if (rank.rank() == 1) device::cuda::doubles::BreakDevice(1, cudaErrorIllegalAddress);
+    const absl::Status told = caller.Sum(7).Wait();
+    EXPECT_FALSE(told.ok());
+    EXPECT_TRUE(absl::StrContains(told.message(), "an illegal memory access was encountered")) << told;
+  });
+  device::cuda::doubles::MendDevices();
+}
+
+TEST(Watchdog, LeavesTheProcessWhereTheAbortDoesNotComeBack) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        doubles::SetNcclAbortHangs(true);
+        NcclGroup group(
+            2, {.timeout = absl::Milliseconds(100), .scratch_bytes = 1 << 12, .abort_patience = absl::Milliseconds(200)});
+        Caller caller(group.rank(0));
+        caller.Sum(7).Wait().IgnoreError();
+      },
+      ::testing::ExitedWithCode(4), "error: rank 0, all-reduce #1 .*ncclCommAbort has not come back within 200ms");
+}
+
+}  // namespace
+}  // namespace zeroshard::backends
