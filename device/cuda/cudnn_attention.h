@@ -17,6 +17,9 @@
 
 namespace zeroshard::device::cuda {
 
+// What is said where it was not built in.
+inline constexpr char kNoCudnn[] = "cuDNN's attention is not built in";
+
 // `setup`: what the plan runs on once when it is made.
 // Errors: kUnimplemented for fp32, for a shape that cuDNN does not take, and where it was not built in.
 absl::StatusOr<std::unique_ptr<Attention>> PlanCudnnAttention(const AttentionSpec& spec, Device& device, CudaStream& setup);

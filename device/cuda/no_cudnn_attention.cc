@@ -3,11 +3,9 @@
 namespace zeroshard::device::cuda {
 
 absl::StatusOr<std::unique_ptr<Attention>> PlanCudnnAttention(const AttentionSpec&, Device&, CudaStream&) {
-  return absl::UnimplementedError("cuDNN's attention is not built in");
+  return absl::UnimplementedError(kNoCudnn);
 }
 
-absl::Status CheckCudnnGraphs(const AttentionSpec&, const std::string&, int) {
-  return absl::UnimplementedError("cuDNN's attention is not built in");
-}
+absl::Status CheckCudnnGraphs(const AttentionSpec&, const std::string&, int) { return absl::UnimplementedError(kNoCudnn); }
 
 }  // namespace zeroshard::device::cuda

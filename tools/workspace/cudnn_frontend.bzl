@@ -27,7 +27,7 @@ def _cudnn_frontend_impl(ctx):
             found = include
     if found:
         for name in found.readdir():
-            if name.basename.startswith("cudnn_frontend"):
+            if name.basename.startswith("cudnn_frontend") or name.basename == "cudnn_backend_base.h":
                 ctx.symlink(name, "include/" + name.basename)
     ctx.file("BUILD.bazel", _BUILD)
     ctx.file("found.txt", "%s\n" % (found or "not found in %s; run tools/setup.sh" % ", ".join(homes)))
