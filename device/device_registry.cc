@@ -50,4 +50,9 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const 
   return kind.make(options);
 }
 
+std::string IdentityOf(const Device& device) {
+  const absl::StatusOr<DeviceKind> kind = Find(device.name());
+  return kind.ok() ? kind->identity(device) : "";
+}
+
 }  // namespace zeroshard::device

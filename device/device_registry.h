@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,8 @@ struct DeviceKind {
   absl::StatusOr<int> (*count)();
   // The one of a rank.
   absl::StatusOr<std::unique_ptr<Device>> (*make)(const DeviceOptions& options);
+  // Which one it is of all in the world, so that two ranks find out that they have the same: a GPU's UUID.
+  std::string (*identity)(const Device& device);
 };
 
 // Gives true, for a static initialiser. A second kind of one name replaces the first.
@@ -33,5 +36,7 @@ bool RegisterDevice(std::string_view name, const DeviceKind& kind);
 // Errors: kUnimplemented where the kind was not linked in; and the kind's own.
 absl::StatusOr<int> CountDevices(std::string_view name);
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const DeviceOptions& options);
+// Of a device of a registered kind, which Device::name tells; empty of all others: ranks may share those.
+std::string IdentityOf(const Device& device);
 
 }  // namespace zeroshard::device

@@ -32,6 +32,16 @@ void JobFlags::Register(FlagSet& flags) {
       {.group = kGroup,
        .text = "What computes: this machine's cores, or a GPU for each rank. auto: cuda with --backend=nccl, else cpu.",
        .example = "--device=cpu"});
+  flags.Choice(
+      "reduction", &reduction_, {"auto", "tree", "native"},
+      {.group = kGroup,
+       .text =
+           "Sums of --backend=nccl: tree (our order over ranks, one rounding: the bits of every other backend) or native\n"
+           "      (NCCL's own, in any order). auto: tree for bf16 and fp16 and with --world_invariant, else native.",
+       .example = "--reduction=tree"});
+  flags.Boolean(
+      "share_gpu", &share_gpu_,
+      {.group = kGroup, .text = "Ranks of a machine may share its GPUs: for tests, it is slow.", .example = "--share_gpu"});
   flags.Integer("nproc", &nproc_, {.least = 1, .most = 1024},
                 {.group = kGroup,
                  .text = "Ranks to start on this machine, where no launcher has.",
@@ -73,8 +83,8 @@ void JobFlags::Register(FlagSet& flags) {
               .unit = "seconds"});
 }
 
-absl::StatusOr<JobPlan> JobFlags::Plan(const FlagSet& flags, const std::string& name, int argc,
-                                       const char* const* argv) const {
+absl::StatusOr<JobPlan> JobFlags::Plan(const FlagSet& flags, const std::string& name, int argc, const char* const* argv,
+                                       comm::Reduction reduction) const {
   JobOptions options;
   options.backend = backend_;
   options.device = device_;
@@ -88,6 +98,15 @@ absl::StatusOr<JobPlan> JobFlags::Plan(const FlagSet& flags, const std::string& 
   if (!token_file_.empty()) options.token_file = UserPath(token_file_);
   options.threads = static_cast<int>(threads_);
   options.timeout = absl::Seconds(timeout_s_);
+  if (reduction_ == "native" && backend_ != "nccl") {
+    return absl::InvalidArgumentError(absl::StrCat(flags.Given("reduction"), " is NCCL's, and the sums of --backend=",
+                                                   backend_, " follow the tree: take --backend=nccl, or leave it out"));
+  }
+  options.reduction = reduction_ == "tree"     ? comm::Reduction::kTree
+                      : reduction_ == "native" ? comm::Reduction::kNative
+                      : backend_ == "nccl"     ? reduction
+                                               : comm::Reduction::kTree;
+  options.share_gpu = share_gpu_;
   options.name = name;
   options.arguments.assign(argv + 1, argv + argc);
   return PlanJob(options);

@@ -20,12 +20,15 @@ class JobFlags {
  public:
   void Register(FlagSet& flags);
 
-  // After flags.Parse. `name`: of the tool. Errors: as PlanJob.
-  absl::StatusOr<JobPlan> Plan(const FlagSet& flags, const std::string& name, int argc, const char* const* argv) const;
+  // After flags.Parse. `name`: of the tool. `reduction`: what --reduction=auto is. Errors: as PlanJob.
+  absl::StatusOr<JobPlan> Plan(const FlagSet& flags, const std::string& name, int argc, const char* const* argv,
+                               comm::Reduction reduction = comm::Reduction::kTree) const;
 
  private:
   std::string backend_ = "gloo";
   std::string device_ = "auto";
+  std::string reduction_ = "auto";
+  bool share_gpu_ = false;
   int64_t nproc_ = kDefaultRanks;
   std::string hosts_, ssh_ = "ssh", store_, bind_, token_file_;
   int64_t threads_ = 0;

@@ -165,7 +165,8 @@ absl::Status TrainFlags::Parse(int argc, const char* const* argv) {
 }
 
 absl::StatusOr<JobPlan> TrainFlags::Plan(int argc, const char* const* argv) const {
-  return job_.Plan(set_, "train", argc, argv);
+  const bool tree = set_.Value("dtype") != "fp32" || engine_.Options().world_invariant;
+  return job_.Plan(set_, "train", argc, argv, tree ? comm::Reduction::kTree : comm::Reduction::kNative);
 }
 
 absl::Status TrainFlags::Announce(const JobPlan& plan, const std::function<void(std::string_view)>& note) const {

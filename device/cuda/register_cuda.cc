@@ -29,7 +29,10 @@ absl::StatusOr<std::unique_ptr<Device>> MakeRanksGpu(const DeviceOptions& option
   return MakeCudaDevice({.ordinal = ordinal, .threads = options.threads});
 }
 
-[[maybe_unused]] const bool registered = RegisterDevice("cuda", {.count = &CountGpus, .make = &MakeRanksGpu});
+std::string UuidOf(const Device& device) { return static_cast<const CudaDevice&>(device).gpu().uuid; }
+
+[[maybe_unused]] const bool registered =
+    RegisterDevice("cuda", {.count = &CountGpus, .make = &MakeRanksGpu, .identity = &UuidOf});
 
 }  // namespace
 }  // namespace zeroshard::device::cuda

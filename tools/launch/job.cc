@@ -27,6 +27,7 @@
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/meeting.h"
+#include "zeroshard/tools/launch/own_device.h"
 #include "zeroshard/tools/launch/rank_processes.h"
 #include "zeroshard/tools/launch/refusal.h"
 
@@ -69,7 +70,11 @@ int ThreadsOf(const JobOptions& options, int ranks_here) {
 
 absl::StatusOr<std::unique_ptr<device::Device>> MakeRanksDevice(const JobPlan& plan, int rank) {
   if (plan.options.device != kCuda) return device::MakeCpuDevice({.threads = plan.threads});
-  const int local_rank = plan.kind == JobPlan::Kind::kThreads ? rank : plan.launch.local_rank.value_or(0);
+  int local_rank = plan.kind == JobPlan::Kind::kThreads ? rank : plan.launch.local_rank.value_or(0);
+  if (plan.options.share_gpu) {
+    ZS_ASSIGN_OR_RETURN(const int gpus, device::CountDevices(kCuda));
+    local_rank %= gpus;
+  }
   return device::MakeDevice(kCuda, {.local_rank = local_rank, .threads = plan.threads});
 }
 
@@ -82,6 +87,16 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
   }
   device::Device* const device = made->get();
   device::OurThread::Begin(device);
+  if (!plan.options.share_gpu) {
+    const absl::Status own = CheckOwnDevice(store, {.identity = device::IdentityOf(*device),
+                                                    .rank = rank,
+                                                    .world_size = plan.world_size,
+                                                    .timeout = plan.options.timeout});
+    if (!own.ok()) {
+      code = ExitCodeOf(own, Phase::kConnecting);
+      return own;
+    }
+  }
   comm::BackendOptions options;
   options.device = device;
   options.store = &store;
@@ -90,6 +105,8 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
   options.timeout = plan.options.timeout;
   options.interface = InterfaceOf(plan.options.bind, rank);
   options.master_address = MasterOf(plan.options.store);
+  options.reduction = plan.options.reduction;
+  options.share_gpu = plan.options.share_gpu;
   auto communicator = comm::CreateCommunicator(plan.options.backend, options);
   if (!communicator.ok()) {
     code = ExitCodeOf(communicator.status(), Phase::kConnecting);
@@ -114,13 +131,15 @@ int RunOneRank(const JobPlan& plan, const RankBody& body) {
   CatchInterrupts();
   std::unique_ptr<comm::Store> store = std::make_unique<comm::MemoryStore>();
   if (plan.world_size > 1) {
-    auto opened =
-        Meet({.store = plan.options.store,
-              .bind = plan.options.bind,
-              .token_file = plan.options.token_file,
-              .timeout = plan.options.timeout,
-              .terms = {{"--backend", plan.options.backend}, {"the program", plan.options.name}, {"the build", BuildId()}}},
-             plan.launch);
+    auto opened = Meet({.store = plan.options.store,
+                        .bind = plan.options.bind,
+                        .token_file = plan.options.token_file,
+                        .timeout = plan.options.timeout,
+                        .terms = {{"--backend", plan.options.backend},
+                                  {"--reduction", plan.options.reduction == comm::Reduction::kTree ? "tree" : "native"},
+                                  {"the program", plan.options.name},
+                                  {"the build", BuildId()}}},
+                       plan.launch);
     if (!opened.ok()) {
       SayError(std::string(opened.status().message()));
       return ExitCodeOf(opened.status(), Phase::kConnecting);
@@ -172,10 +191,11 @@ absl::Status CheckGpus(const JobPlan& plan) {
   const bool elsewhere = plan.kind == JobPlan::Kind::kProcesses;
   if (!elsewhere) ZS_RETURN_IF_ERROR(OpenCudaLibrary());
   ZS_ASSIGN_OR_RETURN(const int gpus, elsewhere ? CountGpusElsewhere() : device::CountDevices(kCuda));
-  const bool counted = plan.kind != JobPlan::Kind::kOneRank && plan.options.hosts.empty();
+  const bool counted = !plan.options.share_gpu && plan.kind != JobPlan::Kind::kOneRank && plan.options.hosts.empty();
   if (counted && plan.world_size > gpus) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("too few GPUs: ", plan.world_size, " ranks, ", gpus, " visible; take --nproc=", gpus));
+    return absl::FailedPreconditionError(absl::StrCat("too few GPUs: ", plan.world_size, " ranks, ", gpus,
+                                                      " visible; take --nproc=", gpus,
+                                                      ", or --share_gpu to have ranks share one"));
   }
   return elsewhere ? absl::OkStatus() : CheckBackend(plan.options.backend);
 }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/launch_environment.h"
 
@@ -28,7 +29,9 @@ struct JobOptions {
   std::string token_file = {};          // empty: see meeting.h
   std::vector<std::string> hosts = {};  // where to start nproc ranks each, over ssh; empty: here
   std::string ssh = "ssh";
-  int threads = 0;  // of a rank; 0: cores / ranks on this machine
+  int threads = 0;                                     // of a rank; 0: cores / ranks on this machine
+  comm::Reduction reduction = comm::Reduction::kTree;  // of nccl
+  bool share_gpu = false;                              // ranks of this machine may share its GPUs
   absl::Duration timeout = absl::Minutes(5);
   std::string name = "zeroshard";           // of the tool
   std::vector<std::string> arguments = {};  // its command line, after the name
