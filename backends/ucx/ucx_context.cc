@@ -91,7 +91,8 @@ absl::StatusOr<std::unique_ptr<UcxContext>> UcxContext::Create(int world_size, U
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
   parameters.estimated_num_eps = static_cast<size_t>(world_size);
   ucp_context_h context = nullptr;
-  ZS_RETURN_IF_ERROR(FromUcx(ucp_init(&parameters, configuration.get(), &context), "starting"));
+  ZS_RETURN_IF_ERROR(FromUcx(ucp_init(&parameters, configuration.get(), &context),
+                             networks.devices.empty() ? "starting" : absl::StrCat("starting on ", networks.devices)));
   return std::unique_ptr<UcxContext>(new UcxContext(context));
 }
 

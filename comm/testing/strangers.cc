@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/network_address.h"
+#include "zeroshard/comm/socket.h"
 
 namespace zeroshard::comm::testing {
 namespace {
@@ -64,6 +66,13 @@ const std::vector<std::string>& Words() {
 }
 
 }  // namespace
+
+bool MayDropConnections() {
+  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sock_filter nothing = {.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
+  const sock_fprog program = {.len = 1, .filter = &nothing};
+  return setsockopt(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
+}
 
 std::set<ListeningPort> ListeningPorts(pid_t process) {
   std::set<ListeningPort> ports;

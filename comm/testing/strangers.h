@@ -30,6 +30,10 @@ using ListeningPort = std::pair<std::string, int>;
 // Where the process listens over TCP now.
 std::set<ListeningPort> ListeningPorts(pid_t process);
 
+// Whether this machine lets this process have the system drop what comes to a socket, as UCX's ports need it once all ranks are
+// connected (backends/ucx/README.md). Some let root alone.
+bool MayDropConnections();
+
 class Strangers {
  public:
   Strangers() = default;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -33,6 +34,7 @@ Network::Network(int hosts) : hosts_(hosts) {
   if (!why_not_.empty()) return;
   bool made = MakeSwitch();
   for (int host = 1; host <= hosts_; ++host) made = made && MakeHost(host);
+  for (int host = 1; host <= hosts_; ++host) made = made && AwaitLinkOf(host);
   if (!made) why_not_ = "this machine does not let the test make network namespaces with veth pairs";
   ssh_ = absl::StrCat("/tmp/", Name(0), ".ssh");
   // Run as: ssh OPTIONS -- HOST COMMAND, or as: ssh HOST COMMAND WORDS
@@ -71,6 +73,16 @@ bool Network::MakeHost(int host) const {
          Run(absl::StrCat("ip -n ", Name(0), " link set port", host, " master br0 up")) &&
          Run(absl::StrCat(ip, "addr add 10.77.0.", host, "/24 dev eth0 && ", ip, "addr add fd77::", host,
                           "/64 dev eth0 nodad && ", ip, "link set eth0 up && ", ip, "link set lo up"));
+}
+
+// The kernel says up to a second after a link came up that it runs, and UCX takes no interface before. A real host's has long been up.
+bool Network::AwaitLinkOf(int host) const {
+  const std::string runs = absl::StrCat("ip -n ", Name(host), " link show dev eth0 | grep -q 'state UP'");
+  for (int tries = 0; tries < 100; ++tries) {
+    if (Run(runs)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
 }
 
 std::string Network::On(int host) const { return absl::StrCat("/sbin/ip netns exec ", Name(host)); }

@@ -44,6 +44,7 @@ class Network {
   std::string Name(int host) const;
   bool MakeSwitch() const;
   bool MakeHost(int host) const;
+  bool AwaitLinkOf(int host) const;
 
   const int hosts_;
   std::string why_not_;
