@@ -1,12 +1,13 @@
 // On device/late: each wait that a collective's users and the communicator make is needed, and one left out is caught.
 
+#include "zeroshard/comm/testing/late_waits.h"
+
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "zeroshard/backends/in_process/in_process.h"
-#include "zeroshard/comm/testing/late_waits.h"
 #include "zeroshard/device/late/late_device.h"
 
 namespace zeroshard::backends {

@@ -1,10 +1,11 @@
 // On doubles: each wait that a collective's users and the communicator make is needed, and one left out is caught.
 
+#include "zeroshard/comm/testing/late_waits.h"
+
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "zeroshard/backends/nccl/testing/nccl_group.h"
-#include "zeroshard/comm/testing/late_waits.h"
 #include "zeroshard/device/cuda/doubles/control.h"
 
 namespace zeroshard::backends {
