@@ -25,6 +25,9 @@ struct CallOptions {
   // The caller is going to wait for it at once: where nothing is in flight, Wait() or WaitOn() runs it on the caller.
   bool wait_at_once = false;
   Traffic traffic = Traffic::kData;
+  // What is recorded at its end, in place of the communicator's own event, which a later operation takes over (Communicator::kRing):
+  // for whoever makes work of another communicator come after this one. Free, and outlives the operation.
+  device::Event* end = nullptr;
   // Who asks, for error messages and the flight recorder: a unit's name. Outlives the Work.
   std::string_view label = {};
 };

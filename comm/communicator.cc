@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/comm/communicator_family.h"
 #include "zeroshard/comm/operation_ring.h"
 
 namespace zeroshard::comm {
@@ -12,12 +13,18 @@ Communicator::Communicator(device::Device& device, int rank, int world_size)
     : device_(&device),
       rank_(rank),
       world_size_(world_size),
+      wire_(std::make_shared<WireLedger>()),
       ring_(std::make_unique<Ring>(device)),
-      track_(device.recorder().TakeTrack()) {
+      track_(device.recorder().TakeTrack()),
+      family_(std::make_shared<Family>()) {
+  family_->Join(*this);
   if (world_size == 1) alone_stream_ = device.MakeStream(device::StreamKind::kCommunication);
 }
 
-Communicator::~Communicator() { device_->recorder().GiveTrackBack(track_); }
+Communicator::~Communicator() {
+  LeaveFamily();
+  device_->recorder().GiveTrackBack(track_);
+}
 
 Work Communicator::AllReduce(device::In in, device::Out out, ReduceOp op, const CallOptions& options) {
   const Segment segment{in.array, out.array};
@@ -82,6 +89,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.wait_at_once = options.wait_at_once;
   operation.traffic = options.traffic;
   operation.label = options.label;
+  if (options.end != nullptr) operation.end = options.end;
 
   absl::Status usable = status();
   if (usable.ok() && finalized_) usable = absl::FailedPreconditionError("the communicator was finalized before this call");
@@ -158,11 +166,15 @@ void Communicator::Finish(Operation& operation, const absl::Status& status) {
 }
 
 void Communicator::Fail(const absl::Status& cause) {
-  if (cause.ok()) return;
+  if (!cause.ok() && FailAlone(cause)) FamilyOf()->Spread(cause);
+}
+
+bool Communicator::FailAlone(const absl::Status& cause) {
   std::lock_guard<std::mutex> lock(error_mutex_);
-  if (!first_error_.ok()) return;
+  if (!first_error_.ok()) return false;
   first_error_ = cause;
   failed_.store(true, std::memory_order_release);
+  return true;
 }
 
 absl::Status Communicator::status() const {

@@ -53,7 +53,7 @@ class Communicator {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
   device::Device& device() const { return *device_; }
-  WireLedger& wire() { return wire_; }
+  WireLedger& wire() { return *wire_; }
   // Whether float sums follow the one tree over ranks (reduce_op.h). Where not, their order is the backend's and nobody promises it:
   // they differ from the tree's by its stated bound, and may from one run to the next.
   bool sums_by_tree() const { return sums_by_tree_; }
@@ -77,7 +77,8 @@ class Communicator {
   Work Barrier(const CallOptions& options = {});
 
   // Collective. A communicator of the ranks that gave the same color (>= 0), ordered by key, then by rank. Color -1: this rank
-  // joins none, and gets null.
+  // joins none, and gets null. What it sends is in this one's wire ledger too, and the two fail together: a rank that is lost is
+  // lost to both. Messages call ranks by their rank in the communicator that all others were split from.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
 
   // Collective where the backend maps memory between ranks. Memory that peers reach directly; see Device::Allocate.
@@ -106,14 +107,17 @@ class Communicator {
   static void NoteEnded(const Operation& operation) { device::Recorder::Ended(operation.record); }
   // For backends, from any thread. The end of an operation that DoStart took: its event was recorded. An error is final.
   void Finish(Operation& operation, const absl::Status& status);
-  // Fails the communicator, without DoAbort. The first cause stays.
+  // Fails the communicator, without DoAbort, and those of its family. The first cause stays.
   void Fail(const absl::Status& cause);
   // For backends whose sums do not follow the tree; before the first operation.
   void LeaveTheTree() { sums_by_tree_ = false; }
+  // For destructors of backends, before what DoAbort needs is gone: others of the family do not fail this one any more.
+  void LeaveFamily();
 
  private:
   friend class Work;
   class Ring;
+  class Family;
 
   // Whether the backend has this operation, which is checked; where not, nothing was sent, and the communicator stays usable.
   virtual absl::Status DoCheck(const Operation& /*operation*/) const { return absl::OkStatus(); }
@@ -131,6 +135,10 @@ class Communicator {
 
   Work Issue(OpKind kind, std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options);
   void RunAlone(Operation& operation);
+  // Whether it had not failed before.
+  bool FailAlone(const absl::Status& cause);
+  std::shared_ptr<Family> FamilyOf() const;
+  void JoinFamily(std::shared_ptr<Family> family);
   void NoteIssued(Operation& operation) const;
   // The span of a wait for what has this ticket.
   void NoteAwaited(uint64_t ticket, device::Span* span);
@@ -141,7 +149,7 @@ class Communicator {
   device::Device* device_;
   int rank_;
   int world_size_;
-  WireLedger wire_;
+  std::shared_ptr<WireLedger> wire_;
   std::unique_ptr<Ring> ring_;
   bool sums_by_tree_ = true;
   OverlapRoom room_;
@@ -151,6 +159,7 @@ class Communicator {
   std::atomic<bool> failed_{false};
   mutable std::mutex error_mutex_;
   absl::Status first_error_;
+  std::shared_ptr<Family> family_;  // under error_mutex_
 
   std::mutex issue_mutex_;
   uint64_t sequence_ = 0;

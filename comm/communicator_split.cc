@@ -58,7 +58,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key; });
   const auto me = std::find(members.begin(), members.end(), rank_);
-  return DoSplit(members, static_cast<int>(me - members.begin()), id);
+  ZS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part, DoSplit(members, static_cast<int>(me - members.begin()), id));
+  part->wire_->CountIn(wire_);
+  part->JoinFamily(FamilyOf());
+  if (const absl::Status failed = status(); !failed.ok()) part->Abort(failed);
+  return part;
 }
 
 }  // namespace zeroshard::comm

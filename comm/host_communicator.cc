@@ -74,6 +74,7 @@ class HostCommunicator final : public Communicator {
   }
 
   ~HostCommunicator() override {
+    LeaveFamily();
     bool in_flight = false;
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -196,7 +197,7 @@ class HostCommunicator final : public Communicator {
   absl::Status Carry(const Operation& operation) {
     ZS_RETURN_IF_ERROR(view_.Bind(operation));
     exchange_.Begin(AboutNow() + absl::ToChronoNanoseconds(options_.timeout), operation.traffic);
-    OperationHeader header = MakeHeader(operation, rank(), world_size());
+    OperationHeader header = MakeHeader(operation, transport_->number(rank()), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);
     transport_->Doing(header);
@@ -208,9 +209,9 @@ class HostCommunicator final : public Communicator {
   absl::Status Explain(const Operation& operation, const absl::Status& status) const {
     if (!this->status().ok()) return status;  // Not the first.
     const int64_t bytes = operation.count * SizeOf(operation.in_dtype);
-    return absl::Status(status.code(),
-                        absl::StrCat("rank ", rank(), ", ", Describe(operation), ", ", bytes, " bytes, over ",
-                                     std::string(transport_->name()), ": ", status.message(), WhoIsMissing(status)));
+    return absl::Status(status.code(), absl::StrCat("rank ", transport_->number(rank()), ", ", Describe(operation), ", ",
+                                                    bytes, " bytes, over ", std::string(transport_->name()), ": ",
+                                                    status.message(), WhoIsMissing(status)));
   }
 
   // "; rank 2 is missing ...", where ranks are watched and nobody has said so yet.

@@ -16,7 +16,7 @@ std::string WhyLate(int rank, int peer, int world_size, absl::FunctionRef<Testim
     if (!says.answers || next < 0 || next >= world_size || next == rank || seen[static_cast<size_t>(next)]) {
       return absl::StrCat(says.words, chain);
     }
-    chain = absl::StrCat("; rank ", suspect, " waits for it", chain);
+    chain = absl::StrCat("; rank ", says.number < 0 ? suspect : says.number, " waits for it", chain);
     suspect = next;
   }
 }

@@ -14,6 +14,7 @@ namespace zeroshard::comm {
 struct Testimony {
   bool answers = false;
   int waits_for = -1;  // a rank; -1: none
+  int number = -1;     // what messages call it (Transport::number); -1: its rank
   std::string words;   // "rank 1 answers, and was last in all-reduce #7 (...)"; of one that does not answer: why
 };
 

@@ -47,7 +47,7 @@ OperationHeader MakeHeader(const Operation& operation, int rank, int world_size)
 // As Describe(Operation); says what it can of a header that makes no sense.
 std::string Describe(const OperationHeader& header);
 
-// Errors: kFailedPrecondition, with what each of the two ranks called.
+// Errors: kFailedPrecondition, with what each of the two ranks called. Ranks are as Transport::number gives them.
 absl::Status CheckAgreement(const OperationHeader& mine, const OperationHeader& theirs, int their_rank);
 
 }  // namespace zeroshard::comm

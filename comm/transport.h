@@ -64,6 +64,8 @@ class Transport {
 
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
+  // What messages call a rank of this group: its rank in the group that all others were split from.
+  virtual int number(int rank) const { return rank; }
   virtual std::string_view name() const = 0;  // "gloo", for messages
 
   // Of a piece that is summed as it comes: large enough that a message's fixed cost is small beside it.

@@ -32,7 +32,7 @@ absl::Status Work::Wait() { return communicator_ == nullptr ? absl::OkStatus() :
 const device::Event& Communicator::EventOf(uint64_t ticket) {
   DoHurry(ticket, WaitKind::kEvent);
   Ring::Slot* slot = ring_->Find(ticket);
-  return slot == nullptr ? ring_->done() : *slot->end;
+  return slot == nullptr ? ring_->done() : *slot->operation.end;
 }
 
 void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
@@ -40,7 +40,7 @@ void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
   NoteAwaited(ticket, span.span());
   DoHurry(ticket, WaitKind::kStream);
   Ring::Slot* slot = ring_->Find(ticket);
-  if (slot != nullptr) stream.Wait(*slot->end);
+  if (slot != nullptr) stream.Wait(*slot->operation.end);
 }
 
 absl::Status Communicator::Wait(uint64_t ticket) {
@@ -50,7 +50,7 @@ absl::Status Communicator::Wait(uint64_t ticket) {
   const std::optional<absl::Status> ended = ring_->Await(ticket);
   if (!ended.has_value()) return status();
   Ring::Slot* slot = ring_->Find(ticket);
-  if (ended->ok() && slot != nullptr) slot->end->Synchronize();
+  if (ended->ok() && slot != nullptr) slot->operation.end->Synchronize();
   return *ended;
 }
 

@@ -32,7 +32,7 @@ void EngineFlags::Register(FlagSet& flags) {
       {.group = kGroup, .text = "Which rank owns a tensor, with --partition=tensor.", .example = "--owner=contiguous"});
   flags.Integer("shard_size", &shard_size_, {.least = 0, .most = 1 << 20},
                 {.group = kGroup,
-                 .text = "Hybrid: shard within so many consecutive ranks, replicate across; 0: all ranks.",
+                 .text = "Hybrid: shard within so many consecutive ranks, replicate across; divides the ranks; 0: all.",
                  .example = "--shard_size=4",
                  .unit = "ranks"});
   flags.Boolean("world_invariant", &options_.world_invariant,

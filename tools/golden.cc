@@ -24,6 +24,7 @@
 #include "zeroshard/tools/launch/job.h"
 #include "zeroshard/tools/launch/refusal.h"
 #include "zeroshard/trainer/training_run.h"
+#include "zeroshard/zero/world_check.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -120,6 +121,7 @@ int Main(int argc, char** argv) {
   if (!folder.ok()) return Refuse(folder.status());
   absl::StatusOr<trainer::RunOptions> options = folder->Options(engine.Options());
   if (!options.ok()) return Refuse(options.status());
+  if (const absl::Status fits = zero::CheckWorld(options->engine, plan->world_size); !fits.ok()) return Refuse(fits);
   activations.Apply(options->model);
   if (const absl::Status valid = model::ValidateGptOptions(options->model); !valid.ok()) return Refuse(valid);
   return RunJob(*plan, [&](comm::Communicator& communicator) { return RunRank(communicator, *folder, *options); });

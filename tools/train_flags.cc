@@ -16,6 +16,7 @@
 #include "zeroshard/tools/flags/user_path.h"
 #include "zeroshard/tools/launch/rank_processes.h"
 #include "zeroshard/trainer/data/output_file.h"
+#include "zeroshard/zero/world_check.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -219,6 +220,7 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& 
   options.run.model = model_;
   ZS_RETURN_IF_ERROR(precision_.Apply(set_, options.run.engine, options.run.model));
   ZS_RETURN_IF_ERROR(zero::Validate(options.run.engine));
+  ZS_RETURN_IF_ERROR(zero::CheckWorld(options.run.engine, plan.world_size));
   options.run.model.batch = batch.batch;
   activations_.Apply(options.run.model);
   options.run.model.vocab = std::max<int64_t>(1, vocab_);

@@ -74,9 +74,7 @@ absl::StatusOr<absl::Status> SayLastWords(TrainingRun& run, const TrainOptions& 
   const int rank = communicator.rank();
   RankReport mine;
   mine.rank = rank;
-  // Operations run in the order of issue: when the barrier has ended, all traffic of the steps has.
-  ZS_RETURN_IF_ERROR(
-      communicator.Barrier({.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "end"}).Wait());
+  ZS_RETURN_IF_ERROR(run.engine().Barrier("end"));
   watch.Report(mine);
   DescribeProcess(communicator.device(), mine);
   mine.offload_file_bytes = zero::PredictFileBytes(run.engine().layout(), run.engine().options(), rank);

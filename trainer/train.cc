@@ -153,12 +153,11 @@ bool Training::EvaluatesAfter(int64_t step) const {
 
 // What it sends is no step's: barriers keep it apart.
 absl::StatusOr<double> Training::Evaluate() {
-  const comm::CallOptions apart = {.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "evaluation"};
   const comm::WireLedger& wire = communicator_.wire();
-  ZS_RETURN_IF_ERROR(communicator_.Barrier(apart).Wait());
+  ZS_RETURN_IF_ERROR(run_->engine().Barrier("evaluation"));
   const int64_t data = wire.sent_bytes(comm::Traffic::kData), control = wire.sent_bytes(comm::Traffic::kControl);
   ZS_ASSIGN_OR_RETURN(const double loss, evaluation_->Run());
-  ZS_RETURN_IF_ERROR(communicator_.Barrier(apart).Wait());
+  ZS_RETURN_IF_ERROR(run_->engine().Barrier("evaluation"));
   watch_->LeaveOut(wire.sent_bytes(comm::Traffic::kData) - data, wire.sent_bytes(comm::Traffic::kControl) - control);
   return loss;
 }

@@ -87,7 +87,7 @@ TEST(TrainingRun, ActivationCheckpointsChangeNoBitAndSendWhatIsPredicted) {
       for (int step = 0; step < 2; ++step) {
         const int64_t before = communicator.wire().sent_bytes(comm::Traffic::kData);
         StepOf(*run);
-        ASSERT_TRUE(communicator.Barrier({.traffic = comm::Traffic::kControl}).Wait().ok());
+        ASSERT_TRUE(run->engine().Barrier("end").ok());
         EXPECT_EQ(communicator.wire().sent_bytes(comm::Traffic::kData) - before,
                   zero::PredictDataBytes(run->engine().layout(), run->engine().options(), communicator.rank()))
             << stage << " " << every;

@@ -31,7 +31,7 @@ std::string Text(const EngineOptions& o) {
   absl::StrAppend(&text, ", prefetch_bucket_size ", o.prefetch_bucket_size, ", persistence_threshold ",
                   o.persistence_threshold, ", max_live_parameters ", o.max_live_parameters, ", max_reuse_distance ",
                   o.max_reuse_distance, ", allgather_bucket_size ", o.allgather_bucket_size, ", allgather_partitions ",
-                  o.allgather_partitions, ", world_invariant ", o.world_invariant);
+                  o.allgather_partitions, ", world_invariant ", o.world_invariant, ", shard_size ", o.shard_size);
   const optim::OptimizerOptions& p = o.optimizer;
   const optim::LossScale& l = p.loss_scale;
   absl::StrAppend(&text, ", loss_scale ", static_cast<int>(l.kind), " ", l.value, " ", l.initial_power, " ", l.window, " ",

@@ -9,10 +9,10 @@ namespace zeroshard::zero {
 using comm::ReduceOp;
 using device::Array;
 
-Route RouteOf(const EngineOptions& options) {
+Route RouteOf(const EngineOptions& options, const Layout& layout) {
   const bool flat = options.partition == Partition::kFlat;
   if (!ShardsOptimizer(options.stage)) return flat ? Route::kAllReduce : Route::kReduceAndBroadcast;
-  if (!options.reduce_scatter) return Route::kAllReduce;
+  if (!options.reduce_scatter || (layout.world_size() == 1 && layout.ranks() > 1)) return Route::kAllReduce;
   return flat ? Route::kReduceScatter : Route::kReduceToOwner;
 }
 
@@ -21,15 +21,35 @@ int64_t RoundedBucketElements(int64_t reduce_bucket_size, int world_size) {
   return std::max(unit, reduce_bucket_size / unit * unit);
 }
 
-BucketReduction::BucketReduction(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options)
-    : communicator_(&communicator),
+namespace {
+
+int64_t BucketPositions(const EngineOptions& options, const Layout& layout) {
+  const int64_t elements = RoundedBucketElements(options.reduce_bucket_size, layout.ranks());
+  return RouteOf(options, layout) == Route::kReduceScatter ? elements / layout.world_size() : elements;
+}
+
+}  // namespace
+
+int64_t StagedElements(const EngineOptions& options, const Layout& layout) {
+  const Route route = RouteOf(options, layout);
+  const bool crosses = layout.options().replicas > 1 && (route == Route::kReduceScatter || route == Route::kReduceToOwner);
+  if (!crosses || PrecisionOf(options, layout.ranks()).wire == device::DType::kFloat32) return 0;
+  int64_t most = 0;
+  for (int part = 0; part < layout.world_size(); ++part) most = std::max(most, layout.OwnedTrainable(part));
+  return 2 * std::min(most, BucketPositions(options, layout));
+}
+
+BucketReduction::BucketReduction(const RankGroups& ranks, const Layout& layout, const EngineOptions& options)
+    : ranks_(&ranks),
+      communicator_(&ranks.shard()),
       layout_(&layout),
-      route_(RouteOf(options)),
-      op_(PrecisionOf(options, layout.world_size()).averages ? ReduceOp::kAverage : ReduceOp::kSum),
+      route_(RouteOf(options, layout)),
+      op_(PrecisionOf(options, layout.ranks()).averages ? ReduceOp::kAverage : ReduceOp::kSum),
       round_robin_(options.round_robin_gradients),
       uses_all_(!ShardsOptimizer(options.stage)),
-      bucket_positions_(RoundedBucketElements(options.reduce_bucket_size, layout.world_size())) {
-  if (route_ == Route::kReduceScatter) bucket_positions_ /= layout.world_size();
+      bucket_positions_(BucketPositions(options, layout)),
+      staged_elements_(StagedElements(options, layout)) {
+  if (route_ == Route::kAllReduce) communicator_ = &ranks.all();
   segments_.reserve(layout.sections().size());
 }
 
@@ -49,21 +69,25 @@ int64_t BucketReduction::Positions(int section) const {
 
 Range BucketReduction::Used(int section) const {
   const Section& s = layout_->sections()[section];
-  return uses_all_ ? Range{0, s.elements} : s.Owned(communicator_->rank());
+  return uses_all_ ? Range{0, s.elements} : s.Owned(rank());
 }
 
-comm::Work BucketReduction::Issue(std::span<const Piece> pieces, comm::CallOptions options) {
+Reduction BucketReduction::Issue(std::span<const Piece> pieces, comm::CallOptions options) {
   options.label = layout_->sections()[pieces.front().section].name;
+  comm::Work within;
   switch (route_) {
     case Route::kReduceScatter:
-      return ReduceScatter(pieces, options);
+      within = ReduceScatter(pieces, options);
+      break;
     case Route::kAllReduce:
-      return AllReduce(pieces, options);
+      within = AllReduce(pieces, options);
+      break;
     case Route::kReduceToOwner:
     case Route::kReduceAndBroadcast:
-      return ReduceToOwners(pieces, options);
+      within = ReduceToOwners(pieces, options);
+      break;
   }
-  return {};
+  return {.within = within, .across = last_across_};
 }
 
 comm::Work BucketReduction::ReduceScatter(std::span<const Piece> pieces, const comm::CallOptions& options) {
@@ -73,12 +97,16 @@ comm::Work BucketReduction::ReduceScatter(std::span<const Piece> pieces, const c
     const int64_t stride = Positions(piece.section);
     const Range columns = piece.positions;
     const Array in = piece.gradient.Slice(columns.first, (world_size - 1) * stride + columns.count);
-    const Array out = piece.shard.empty() ? in.Slice(communicator_->rank() * stride, columns.count)
-                                          : piece.shard.Slice(columns.first, columns.count);
+    const Array out =
+        piece.shard.empty() ? in.Slice(rank() * stride, columns.count) : piece.shard.Slice(columns.first, columns.count);
     segments_.push_back({.in = in, .out = out, .stride = stride});
   }
   ++reductions_;
-  return communicator_->ReduceScatter(segments_, op_, options);
+  if (!crosses()) return communicator_->ReduceScatter(segments_, op_, options);
+  const comm::CallOptions call = BeginCrossing(options);
+  const comm::Work within = communicator_->ReduceScatter(segments_, op_, call);
+  Cross(options);
+  return within;
 }
 
 comm::Work BucketReduction::AllReduce(std::span<const Piece> pieces, const comm::CallOptions& options) {
@@ -93,7 +121,7 @@ comm::Work BucketReduction::AllReduce(std::span<const Piece> pieces, const comm:
 
 void BucketReduction::SegmentsOfOwner(std::span<const Piece> pieces, int owner) {
   segments_.clear();
-  const bool mine = owner == communicator_->rank();
+  const bool mine = owner == rank();
   for (const Piece& piece : pieces) {
     const Range owned = layout_->sections()[piece.section].Owned(owner);
     const Range part = Intersect(piece.positions, owned);
@@ -115,7 +143,10 @@ comm::Work BucketReduction::ReduceToOwners(std::span<const Piece> pieces, const 
     SegmentsOfOwner(pieces, owner);
     if (segments_.empty()) continue;
     ++reductions_;
-    last = communicator_->Reduce(segments_, op_, owner, options);
+    const bool crossing = crosses() && owner == rank();
+    const comm::CallOptions call = crossing ? BeginCrossing(options) : options;
+    last = communicator_->Reduce(segments_, op_, owner, call);
+    if (crossing) Cross(options);
   }
   return route_ == Route::kReduceAndBroadcast ? BroadcastFromOwners(pieces, first_owner, options) : last;
 }

@@ -10,7 +10,7 @@
 #include "zeroshard/zero/engine_parts.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/gather_plan.h"
-#include "zeroshard/zero/micro_batch_tree.h"
+#include "zeroshard/zero/world_check.h"
 
 namespace zeroshard::zero {
 namespace {
@@ -49,7 +49,7 @@ Engine::~Engine() {
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& communicator, std::vector<model::UnitSpec> units,
                                                        const EngineOptions& options) {
   ZS_RETURN_IF_ERROR(Validate(options));
-  ZS_RETURN_IF_ERROR(CheckTree(options, communicator.world_size()));
+  ZS_RETURN_IF_ERROR(CheckWorld(options, communicator.world_size()));
   if (options.world_invariant && !communicator.sums_by_tree()) {
     return absl::InvalidArgumentError(
         "world_invariant over a communicator whose sums do not follow the tree over ranks; take --reduction=tree");
@@ -63,12 +63,13 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(comm::Communicator& commu
   device::Device& device = communicator.device();
   p.compute = device.MakeStream(device::StreamKind::kCompute);
   ZS_RETURN_IF_ERROR(CheckAgreement(communicator, p.layout, p.options, *p.compute));
+  ZS_ASSIGN_OR_RETURN(p.ranks, RankGroups::Create(communicator, p.options));
   Predict(device.ledger(), PredictMemory(p.layout, p.options, communicator.rank()));
   if (Offloads(options)) Predict(device.host().ledger(), PredictHostMemory(p.layout, p.options, communicator.rank()));
-  ZS_ASSIGN_OR_RETURN(p.parameters, ParameterStore::Create(communicator, p.layout, p.options, *p.compute));
-  ZS_ASSIGN_OR_RETURN(p.gradients, GradientStore::Create(communicator, p.layout, p.options, *p.compute));
-  ZS_ASSIGN_OR_RETURN(p.step_end, StepEnd::Create(communicator, p.layout, p.options, *p.compute));
-  ZS_ASSIGN_OR_RETURN(p.tensors, TensorAccess::Create(communicator, p.layout, p.options, *p.compute));
+  ZS_ASSIGN_OR_RETURN(p.parameters, ParameterStore::Create(p.ranks->shard(), p.layout, p.options, *p.compute));
+  ZS_ASSIGN_OR_RETURN(p.gradients, GradientStore::Create(*p.ranks, p.layout, p.options, *p.compute));
+  ZS_ASSIGN_OR_RETURN(p.step_end, StepEnd::Create(*p.ranks, p.layout, p.options, *p.compute));
+  ZS_ASSIGN_OR_RETURN(p.tensors, TensorAccess::Create(*p.ranks, p.layout, p.options, *p.compute));
   ZS_ASSIGN_OR_RETURN(p.minimum, RankMinimum::Create(communicator, *p.compute));
   p.frozen.resize(p.layout.parameters().size());
   for (size_t i = 0; i < p.frozen.size(); ++i) {
@@ -150,6 +151,8 @@ absl::StatusOr<StepResult> Engine::Result() {
                     .skipped_in_a_row = scalars.skipped_in_a_row,
                     .non_finite_blocks = scalars.non_finite_blocks};
 }
+
+absl::Status Engine::Barrier(std::string_view label) { return parts_->ranks->Barrier(label); }
 
 absl::Status Engine::Abandon() {
   parts_->parameters->ReshardAll();

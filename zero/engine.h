@@ -127,6 +127,10 @@ class Engine {
   absl::Status SetFrozen(std::string_view pattern, bool frozen);
   absl::StatusOr<bool> IsFrozen(std::string_view name) const;
 
+  // Collective; waits until all that ranks' engines have sent each other has arrived: then comm::Communicator::wire() has it all. Sends
+  // control traffic alone.
+  absl::Status Barrier(std::string_view label);
+
   // Drops what has been done since the last Step: gradients are forgotten, all units are resharded. Parameters stay.
   absl::Status Abandon();
 

@@ -56,15 +56,6 @@ absl::Status CheckDTypes(const EngineOptions& options) {
                                                  "; gradients are kept in dtype or in fp32"));
 }
 
-absl::Status NotBuilt(bool asked, const char* option) {
-  if (!asked) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(option, " is not built into this engine yet"));
-}
-
-absl::Status CheckBuilt(const EngineOptions& options) {
-  return NotBuilt(options.shard_size != 0, "shard_size");
-}
-
 absl::Status CheckOffloaded(const char* option, const OffloadOptions& offload, int stage, int least_stage, const char* why) {
   if (offload.target == OffloadTarget::kNone) return absl::OkStatus();
   if (stage < least_stage) {
@@ -97,9 +88,10 @@ absl::Status CheckOffload(const EngineOptions& options) {
 absl::Status CheckWorldInvariant(const EngineOptions& options) {
   if (!options.world_invariant) return absl::OkStatus();
   if (!std::has_single_bit(static_cast<unsigned>(options.accumulation))) {
-    return absl::InvalidArgumentError(absl::StrCat("accumulation is ", options.accumulation,
-                                                   " with world_invariant; it is a power of two, or the sums of micro-batches "
-                                                   "are no part of the sum over as many ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("accumulation is ", options.accumulation,
+                     " with world_invariant; it is a power of two, or the sums of micro-batches "
+                     "are no part of the sum over as many ranks"));
   }
   if (options.communication_dtype.value_or(device::DType::kFloat32) != device::DType::kFloat32) {
     return absl::InvalidArgumentError(
@@ -134,8 +126,8 @@ absl::Status Validate(const EngineOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("stage is ", options.stage, "; stages are 0, 1, 2 and 3"));
   }
   ZS_RETURN_IF_ERROR(CheckDTypes(options));
-  ZS_RETURN_IF_ERROR(CheckBuilt(options));
   ZS_RETURN_IF_ERROR(AtLeast("reduce_bucket_size", options.reduce_bucket_size, 1));
+  ZS_RETURN_IF_ERROR(AtLeast("shard_size", options.shard_size, 0));
   ZS_RETURN_IF_ERROR(AtLeast("prefetch", options.prefetch, 0));
   ZS_RETURN_IF_ERROR(AtLeast("accumulation", options.accumulation, 1));
   ZS_RETURN_IF_ERROR(CheckWorldInvariant(options));

@@ -92,7 +92,8 @@ struct EngineOptions {
 
   // Micro-batches on 1, 2, 4 or 8 ranks give the same bits: each is reduced as it is done, into fp32, and added by the ranks' tree.
   bool world_invariant = false;
-  // Hybrid: the state is sharded within groups of so many consecutive ranks and replicated across them; 0: all ranks.
+  // Hybrid: the state is sharded within groups of so many consecutive ranks and replicated across them (rank_groups.h); 0: all
+  // ranks. It divides their number. Stage 0 shards nothing, and does not look at it.
   int shard_size = 0;
 
   // Stage 3. Elements gathered ahead of the unit that computes, in whole units; 0: `prefetch` units.
@@ -119,6 +120,11 @@ struct EngineOptions {
 
 // Units gathered ahead: none without overlap.
 constexpr int EffectivePrefetch(const EngineOptions& options) { return options.overlap ? options.prefetch : 0; }
+
+// Ranks among whom state is split.
+constexpr int ShardSize(const EngineOptions& options, int world_size) {
+  return ShardsOptimizer(options.stage) && options.shard_size > 0 ? options.shard_size : world_size;
+}
 
 // Whether anything lives outside device memory.
 constexpr bool Offloads(const EngineOptions& options) {

@@ -12,6 +12,7 @@
 #include "zeroshard/zero/engine.h"
 #include "zeroshard/zero/gradient_store.h"
 #include "zeroshard/zero/parameter_store.h"
+#include "zeroshard/zero/rank_groups.h"
 #include "zeroshard/zero/rank_minimum.h"
 #include "zeroshard/zero/step_end.h"
 #include "zeroshard/zero/tensor_access.h"
@@ -19,9 +20,10 @@
 namespace zeroshard::zero {
 
 struct Engine::Parts {
-  comm::Communicator* communicator;
+  comm::Communicator* communicator;  // of all ranks
   EngineOptions options;
   Layout layout;
+  std::unique_ptr<RankGroups> ranks = {};
   std::unique_ptr<device::Stream> compute = {};
   std::unique_ptr<ParameterStore> parameters = {};
   std::unique_ptr<GradientStore> gradients = {};
@@ -46,6 +48,8 @@ struct Engine::Parts {
   // Errors: kFailedPrecondition, naming the parameter, if it is frozen for now.
   absl::Status CheckHasGradient(int parameter) const;
 
+  // What this rank's optimizer works on of a section.
+  Range Held(int section) const;
   // Of UpdatePass::states.
   absl::StatusOr<int> FindMoment(std::string_view moment) const;
   // What a step's gradient is of what is stored now. Waits.

@@ -40,8 +40,12 @@ absl::StatusOr<int> Engine::Parts::FindMoment(std::string_view moment) const {
       absl::StrCat("the optimizer ", std::string(Name(options.optimizer.kind)), " keeps no ", std::string(moment)));
 }
 
+Range Engine::Parts::Held(int section) const {
+  return HoldingOf(layout, options.stage, ranks->shard().rank(), section).range;
+}
+
 absl::Status Engine::Parts::StoreState(int state, int section, Range piece, Array from) {
-  const Range held = HoldingOf(layout, options.stage, communicator->rank(), section).range;
+  const Range held = Held(section);
   const Range kept = Intersect(piece, held);
   if (kept.count == 0) return absl::OkStatus();
   return step_end->update().WriteState(state, section, {kept.first - held.first, kept.count},
@@ -55,7 +59,7 @@ absl::Status Engine::Parts::CheckHasGradient(int parameter) const {
 }
 
 double Engine::Parts::StoredGradientScale() {
-  return GradientScale(options, layout.world_size()) / step_end->StoredLossScale(/*ended=*/!gradients->finished());
+  return GradientScale(options, layout.ranks()) / step_end->StoredLossScale(/*ended=*/!gradients->finished());
 }
 
 absl::Status Engine::ReadParameter(std::string_view name, std::span<float> values) {
@@ -107,7 +111,7 @@ absl::Status Engine::WriteGradient(std::string_view name, std::span<const float>
   ZS_RETURN_IF_ERROR(p.gradients->Finish());
   const int section = p.layout.parameters()[parameter].section;
   if (section < 0) return absl::OkStatus();
-  const Range held = HoldingOf(p.layout, p.options.stage, p.communicator->rank(), section).range;
+  const Range held = p.Held(section);
   const auto sink = [&](Range piece, Array from) {
     const Range kept = Intersect(piece, held);
     if (kept.count > 0) {

@@ -102,7 +102,7 @@ class Flight {
   int64_t pending_positions_ = 0;
   std::vector<Piece> pieces_;                          // of the bucket that is being made
   std::vector<std::unique_ptr<device::Event>> ready_;  // of each Take: compute has filled the gradient
-  comm::Work last_;
+  Reduction last_;
   std::unique_ptr<device::Event> reduced_;  // what lands in host memory may be read
   std::unique_ptr<device::Event> landed_;   // it was read
 };

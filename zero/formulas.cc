@@ -31,22 +31,27 @@ int64_t Scratch(const Layout& layout) {
   return norm + scalars + watch + StagingElements(layout) * kFp32Bytes;
 }
 
-// Elements that `rank` sends when all gradients are reduced once.
-int64_t ReductionElements(const Layout& layout, const EngineOptions& options, int rank) {
+// Bytes that the rank with this part sends when all gradients are reduced once.
+int64_t ReductionBytes(const Layout& layout, const EngineOptions& options, int part) {
   const int64_t n = layout.world_size();
+  const int64_t ranks = layout.ranks();
+  const int64_t replicas = layout.options().replicas;
+  const int64_t wire = SizeOf(PrecisionOf(options, layout.ranks()).wire);
   const int64_t all = layout.trainable_elements();
-  const int64_t own = layout.OwnedTrainable(rank);
+  const int64_t own = layout.OwnedTrainable(part);
   int64_t owned = 0;
   for (int r = 0; r < n; ++r) owned += layout.OwnedTrainable(r);
-  switch (RouteOf(options)) {
+  // Across replicas: fp32 to where it is summed, what it is rounded to from there.
+  const int64_t across = own / replicas * (replicas - 1) * (kFp32Bytes + wire);
+  switch (RouteOf(options, layout)) {
     case Route::kReduceScatter:
-      return all / n * (n - 1);
+      return all / n * (n - 1) * wire + across;
     case Route::kAllReduce:
-      return 2 * (all / n * (n - 1));
+      return 2 * (all / ranks * (ranks - 1)) * wire;
     case Route::kReduceToOwner:
-      return owned - own;
+      return (owned - own) * wire + across;
     case Route::kReduceAndBroadcast:
-      return owned - own + (n - 1) * own;
+      return (owned - own + (n - 1) * own) * wire;
   }
   return 0;
 }
@@ -87,7 +92,7 @@ int64_t GatheredBytes(const Layout& layout, const EngineOptions& options) {
 }
 
 int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
-  const Precision precision = PrecisionOf(options, layout.world_size());
+  const Precision precision = PrecisionOf(options, layout.ranks());
   const int64_t copied = precision.converts() ? SizeOf(precision.wire) : 0;
   if (!ShardsGradients(options.stage)) return layout.trainable_elements() * copied;
   int64_t largest = 0;
@@ -103,15 +108,16 @@ int64_t InFlightBytes(const Layout& layout, const EngineOptions& options) {
     }
   }
   const int64_t slots = options.overlap ? 2 : 1;
-  const int64_t bucket = std::min(all, RoundedBucketElements(options.reduce_bucket_size, layout.world_size()));
+  const int64_t bucket = std::min(all, RoundedBucketElements(options.reduce_bucket_size, layout.ranks()));
   return (std::max(slots * largest, RoundUp(bucket, slots * kAlignmentElements)) + summed) *
          (SizeOf(precision.backward) + copied);
 }
 
-MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank) {
+MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int of_all) {
+  const int rank = layout.PartOf(of_all);
   const int64_t trainable = layout.trainable_elements();
   const int64_t updated = OffloadPlanOf(layout, options, rank).first;  // in device memory
-  const Precision precision = PrecisionOf(options, layout.world_size());
+  const Precision precision = PrecisionOf(options, layout.ranks());
   MemoryBytes bytes;
   bytes.parameters = ParameterElements(layout, options, rank) * SizeOf(precision.parameters);
   const int64_t sums = TreeBuffers(options) * StateElements(layout, options.stage, rank) * kFp32Bytes;
@@ -122,14 +128,16 @@ MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, in
   }
   bytes.master_weights = precision.has_masters() ? updated * kFp32Bytes : 0;
   bytes.moments = updated * optim::StateBytesPerElement(options.optimizer);
-  bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout);
+  bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout) +
+                        StagedElements(options, layout) * kFp32Bytes;
   return bytes;
 }
 
-MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options, int rank) {
+MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options, int of_all) {
+  const int rank = layout.PartOf(of_all);
   const OffloadPlan plan = OffloadPlanOf(layout, options, rank);
   MemoryBytes bytes;
-  const Precision precision = PrecisionOf(options, layout.world_size());
+  const Precision precision = PrecisionOf(options, layout.ranks());
   const OffloadTarget parameters =
       ShardsParameters(options.stage) ? options.offload_parameters.target : OffloadTarget::kNone;
   if (parameters == OffloadTarget::kHost) bytes.parameters = layout.OwnedTotal(rank) * SizeOf(precision.parameters);
@@ -155,7 +163,8 @@ MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options
   return bytes;
 }
 
-int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int rank) {
+int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int of_all) {
+  const int rank = layout.PartOf(of_all);
   const int64_t parameters = ParameterFileBytes(layout, options, rank);
   if (options.offload_optimizer.target != OffloadTarget::kFile) return parameters;
   const OffloadPlan plan = OffloadPlanOf(layout, options, rank);
@@ -166,12 +175,13 @@ int GathersPerMicroBatch(const Layout& layout, const EngineOptions& options, int
   return Gathers(layout, PlanPasses(layout, options), section);
 }
 
-int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int rank) {
+int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int of_all) {
+  const int rank = layout.PartOf(of_all);
   const int64_t n = layout.world_size();
-  if (n == 1) return 0;
+  if (layout.ranks() == 1) return 0;
   const int64_t micro_batches = options.accumulation;
   const int64_t reductions = ShardsGradients(options.stage) || options.world_invariant ? micro_batches : 1;
-  const int64_t reduced = reductions * ReductionElements(layout, options, rank);
+  const int64_t reduced = reductions * ReductionBytes(layout, options, rank);
   int64_t gathered = 0;
   if (ShardsParameters(options.stage)) {
     const std::vector<PlannedPass> passes = PlanPasses(layout, options);
@@ -184,8 +194,7 @@ int64_t PredictDataBytes(const Layout& layout, const EngineOptions& options, int
   } else if (ShardsOptimizer(options.stage)) {
     gathered += (n - 1) * layout.OwnedTrainable(rank);
   }
-  const Precision precision = PrecisionOf(options, layout.world_size());
-  return reduced * SizeOf(precision.wire) + gathered * SizeOf(precision.parameters);
+  return reduced + gathered * SizeOf(options.dtype);
 }
 
 }  // namespace zeroshard::zero

@@ -17,6 +17,11 @@
 // part of Ψ_u. With world_invariant and A > 1 gradients are log2(A) fp32 buffers of what the optimizer works on (in stages 0 and 1
 // beside g Ψ), and stages 0 and 1 reduce A times.
 //
+// Hybrid (shard_size S of N ranks, R = N / S replicas): memory is as with N = S, so Ψr is Ψ/S. What is gathered has f = (S - 1) / S. A
+// reduction sends Ψ (S - 1) / S (tensor: Ψ - Ψr) within the group, in bytes of the wire, and Ψr (R - 1) / R across in fp32 and as much
+// again in bytes of the wire; two-byte gradients are staged in fp32 in between, two buckets of the rank's part or 2 Ψr. With
+// reduce_scatter off, and with S = 1, reductions go over all ranks: 2Ψ (N - 1) / N. Stage 0 has no groups.
+//
 // Offload: of the optimizer's elements E (Ψr; a share of them with offload_ratio) device memory holds neither masters nor moments,
 // nor, in stages 2 and 3, reduced gradients.
 //   target    host memory            file         buffers in host memory, for min(B, groups) sub-groups of G elements
@@ -48,6 +53,7 @@ struct MemoryBytes {
   int64_t communication = 0;  // gathered units, gradients in flight, staging, scalars
 };
 
+// `rank` is one of all ranks in all of these.
 // In device memory.
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank);
 // In the memory of the host (Device::host), where offload puts it: 0 without.

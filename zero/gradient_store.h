@@ -43,13 +43,14 @@
 #include "zeroshard/zero/non_finite.h"
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/precision.h"
+#include "zeroshard/zero/rank_groups.h"
 
 namespace zeroshard::zero {
 
 class GradientStore {
  public:
   // Allocates all memory, zeros. All references outlive the store; `options` are valid.
-  static absl::StatusOr<std::unique_ptr<GradientStore>> Create(comm::Communicator& communicator, const Layout& layout,
+  static absl::StatusOr<std::unique_ptr<GradientStore>> Create(const RankGroups& ranks, const Layout& layout,
                                                                const EngineOptions& options, device::Stream& compute);
 
   // See Engine::gradients and Engine::GradientsReady.
@@ -101,8 +102,7 @@ class GradientStore {
     int64_t opened = 0;
   };
 
-  GradientStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
-                device::Stream& compute);
+  GradientStore(const RankGroups& ranks, const Layout& layout, const EngineOptions& options, device::Stream& compute);
   absl::Status Allocate();
   absl::Status AllocateTrees();
   absl::Status MakeResidentFlight();
@@ -121,7 +121,8 @@ class GradientStore {
   // What of `part` of a section's gradient, as this rank holds it, is in host memory: as elements of the state.
   Range InHost(int section, Range part) const;
 
-  comm::Communicator* communicator_;
+  const RankGroups* ranks_;
+  comm::Communicator* communicator_;  // of the shard group
   const Layout* layout_;
   const EngineOptions* options_;
   device::Stream* compute_;

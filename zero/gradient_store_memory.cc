@@ -14,21 +14,22 @@ namespace zeroshard::zero {
 
 using device::Array;
 
-absl::StatusOr<std::unique_ptr<GradientStore>> GradientStore::Create(comm::Communicator& communicator, const Layout& layout,
+absl::StatusOr<std::unique_ptr<GradientStore>> GradientStore::Create(const RankGroups& ranks, const Layout& layout,
                                                                      const EngineOptions& options, device::Stream& compute) {
-  std::unique_ptr<GradientStore> store(new GradientStore(communicator, layout, options, compute));
+  std::unique_ptr<GradientStore> store(new GradientStore(ranks, layout, options, compute));
   ZS_RETURN_IF_ERROR(store->Allocate());
   return store;
 }
 
-GradientStore::GradientStore(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+GradientStore::GradientStore(const RankGroups& ranks, const Layout& layout, const EngineOptions& options,
                              device::Stream& compute)
-    : communicator_(&communicator),
+    : ranks_(&ranks),
+      communicator_(&ranks.shard()),
       layout_(&layout),
       options_(&options),
       compute_(&compute),
-      precision_(PrecisionOf(options, layout.world_size())),
-      reduction_(communicator, layout, options),
+      precision_(PrecisionOf(options, layout.ranks())),
+      reduction_(ranks, layout, options),
       units_(layout.units().size()),
       sections_(layout.trainable_sections()),
       frozen_(layout.parameters().size()) {
@@ -42,14 +43,17 @@ GradientStore::GradientStore(comm::Communicator& communicator, const Layout& lay
 absl::Status GradientStore::Allocate() {
   const int rank = communicator_->rank();
   const OffloadPlan plan = OffloadPlanOf(*layout_, *options_, rank);
-  ZS_ASSIGN_OR_RETURN(watch_, NonFiniteWatch::Create(*layout_, *options_, rank, *compute_));
+  ZS_ASSIGN_OR_RETURN(watch_, NonFiniteWatch::Create(*layout_, *options_, ranks_->all().rank(), *compute_));
+  ZS_RETURN_IF_ERROR(reduction_.Allocate());
   ZS_RETURN_IF_ERROR(AllocateTrees());
   const int64_t held = trees_.empty() ? plan.first : 0;
   const int64_t bytes = ShardsGradients(options_->stage) ? held * SizeOf(precision_.gradients)
                                                          : layout_->trainable_elements() * SizeOf(precision_.backward);
+  // Who reads shards: replicas, where there are any.
+  comm::Communicator& reader = ranks_->replicas() == nullptr ? *communicator_ : *ranks_->replicas();
   ZS_ASSIGN_OR_RETURN(resident_, ShardsGradients(options_->stage)
-                                     ? AllocateOwned(*communicator_, *options_, bytes, device::Use::kGradients, "gradients")
-                                     : communicator_->Allocate(bytes, device::Use::kGradients, "gradients"));
+                                     ? AllocateOwned(reader, *options_, bytes, device::Use::kGradients, "gradients")
+                                     : reduction_.communicator().Allocate(bytes, device::Use::kGradients, "gradients"));
   if (plan.offloads_gradients) {
     ZS_ASSIGN_OR_RETURN(host_, HostGradients::Create(communicator_->device(), plan, precision_.gradients));
   }
@@ -61,8 +65,9 @@ absl::Status GradientStore::AllocateTrees() {
   if (buffers == 0) return absl::OkStatus();
   const int rank = communicator_->rank();
   const int64_t elements = StateElements(*layout_, options_->stage, rank);
-  ZS_ASSIGN_OR_RETURN(partial_sums_, communicator_->Allocate(buffers * elements * SizeOf(device::DType::kFloat32),
-                                                             device::Use::kGradients, "sums of micro-batches"));
+  ZS_ASSIGN_OR_RETURN(partial_sums_,
+                      AllocateOwned(*communicator_, *options_, buffers * elements * SizeOf(device::DType::kFloat32),
+                                    device::Use::kGradients, "sums of micro-batches"));
   const Array all = partial_sums_.array(device::DType::kFloat32);
   for (int s = 0; s < layout_->trainable_sections(); ++s) {
     const Holding holding = HoldingOf(*layout_, options_->stage, rank, s);
@@ -77,8 +82,8 @@ absl::Status GradientStore::AllocateTrees() {
 
 absl::Status GradientStore::AllocateWire(int64_t elements) {
   if (!precision_.converts()) return absl::OkStatus();
-  ZS_ASSIGN_OR_RETURN(wire_, communicator_->Allocate(elements * SizeOf(precision_.wire), device::Use::kCommunication,
-                                                     "gradients on the wire"));
+  ZS_ASSIGN_OR_RETURN(wire_, reduction_.communicator().Allocate(elements * SizeOf(precision_.wire),
+                                                                device::Use::kCommunication, "gradients on the wire"));
   return absl::OkStatus();
 }
 
@@ -119,10 +124,10 @@ absl::Status GradientStore::MakeFlights() {
     }
   }
   slots_ = options_->overlap ? 2 : 1;
-  const int64_t bucket = RoundedBucketElements(options_->reduce_bucket_size, layout_->world_size());
+  const int64_t bucket = RoundedBucketElements(options_->reduce_bucket_size, layout_->ranks());
   const int64_t slot = std::max(largest, RoundUp(std::min(bucket, together) / slots_, kAlignmentElements));
-  ZS_ASSIGN_OR_RETURN(in_flight_, communicator_->Allocate((slots_ * slot + alone) * SizeOf(precision_.backward),
-                                                          device::Use::kCommunication, "gradients in flight"));
+  ZS_ASSIGN_OR_RETURN(in_flight_, reduction_.communicator().Allocate((slots_ * slot + alone) * SizeOf(precision_.backward),
+                                                                     device::Use::kCommunication, "gradients in flight"));
   ZS_RETURN_IF_ERROR(AllocateWire(slots_ * slot + alone));
   const Array all = in_flight_.array(precision_.backward);
   for (int i = 0; i < slots_; ++i) AddFlight(all, {i * slot, slot}, static_cast<int>(sections_.size()));

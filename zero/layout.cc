@@ -16,7 +16,8 @@ LayoutOptions LayoutOptionsOf(const EngineOptions& options, int world_size) {
   return {.partition = options.partition,
           .owner = options.owner,
           .round_robin_gradients = options.round_robin_gradients,
-          .world_size = world_size,
+          .world_size = ShardSize(options, world_size),
+          .replicas = world_size / ShardSize(options, world_size),
           .persistence_threshold = ShardsParameters(options.stage) ? options.persistence_threshold : 0};
 }
 

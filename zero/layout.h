@@ -3,10 +3,12 @@
 //
 // A unit's parameters lie in **sections**: the trainable ones, and the frozen ones; of either those that are persistent (fewer
 // elements than a threshold) apart. A tied parameter has a section of its own, which all its units share. Parameters start on
-// multiples of 64 elements; each section ends padded to one of 64 N.
+// multiples of 64 elements; each section ends padded to one of 64 N, N being all ranks, of which those of a hybrid's shard group own
+// the parts. Its other groups hold the same.
 //   Partition::kFlat     rank r owns the r-th of N equal parts.
 //   Partition::kTensor   parameters lie in order of their owners, each padded to 64; rank r owns the stretch of its own. The
-//                        section's last padding is nobody's.
+//                        section's last padding is nobody's. (Where replicas are no power of two: to a multiple of 64 and of
+//                        their number, so that what each reduces of a tensor is equal.)
 //
 // A *full buffer* holds all sections one after another, trainable ones first: so gradients and optimizer state are a prefix of it.
 // A rank's *shard buffer* holds its own parts of the sections in the same order.
@@ -43,12 +45,13 @@ struct LayoutOptions {
   Partition partition = Partition::kFlat;
   Ownership owner = Ownership::kBalanced;
   bool round_robin_gradients = false;
-  int world_size = 1;
+  int world_size = 1;  // ranks that each section is split among
+  int replicas = 1;    // groups of so many ranks, each of which holds all of it
   // Parameters of fewer elements are persistent: see EngineOptions.
   int64_t persistence_threshold = 0;
 };
 
-// The layout of an engine with these options on so many ranks.
+// The layout of an engine with these options on so many ranks, which CheckWorld allows.
 LayoutOptions LayoutOptionsOf(const EngineOptions& options, int world_size);
 
 // Elements first ... first + count - 1 of something.
@@ -107,7 +110,11 @@ class Layout {
   static absl::StatusOr<Layout> Create(const std::vector<model::UnitSpec>& units, const LayoutOptions& options);
 
   const LayoutOptions& options() const { return options_; }
+  // Ranks that each section is split among, and all ranks: more where several groups hold the same (rank_groups.h).
   int world_size() const { return options_.world_size; }
+  int ranks() const { return options_.world_size * options_.replicas; }
+  // The part that one of all ranks holds: what takes a rank below, and Section::Owned, take this.
+  int PartOf(int rank) const { return rank % options_.world_size; }
   const std::vector<UnitLayout>& units() const { return units_; }
   const std::vector<Section>& sections() const { return sections_; }  // trainable ones first
   int trainable_sections() const { return trainable_sections_; }

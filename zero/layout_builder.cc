@@ -1,6 +1,7 @@
 #include "zeroshard/zero/layout_builder.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -181,24 +182,25 @@ void LayoutBuilder::PlaceFlat(Section& section) {
     layout_.parameters_[p].first = end;
     end += RoundUp(layout_.parameters_[p].elements, kAlignmentElements);
   }
-  section.elements = RoundUp(end, kAlignmentElements * world_size);
+  section.elements = RoundUp(end, kAlignmentElements * layout_.ranks());
   for (int64_t r = 0; r <= world_size; ++r) section.bounds.push_back(section.elements / world_size * r);
 }
 
 void LayoutBuilder::PlaceByOwner(Section& section) {
   std::stable_sort(section.parameters.begin(), section.parameters.end(),
                    [&](int a, int b) { return owners_[a] < owners_[b]; });
+  const int64_t alignment = std::lcm(kAlignmentElements, int64_t{layout_.options_.replicas});
   int64_t end = 0;
   auto next = section.parameters.begin();
   for (int r = 0; r < layout_.world_size(); ++r) {
     section.bounds.push_back(end);
     for (; next != section.parameters.end() && owners_[*next] == r; ++next) {
       layout_.parameters_[*next].first = end;
-      end += RoundUp(layout_.parameters_[*next].elements, kAlignmentElements);
+      end += RoundUp(layout_.parameters_[*next].elements, alignment);
     }
   }
   section.bounds.push_back(end);
-  section.elements = RoundUp(end, kAlignmentElements * layout_.world_size());
+  section.elements = RoundUp(end, kAlignmentElements * layout_.ranks());
 }
 
 void LayoutBuilder::LayOutBuffers() {

@@ -32,7 +32,7 @@ NonFiniteWatch::NonFiniteWatch(const Layout& layout, const EngineOptions& option
       rank_(rank),
       compute_(&compute),
       watches_(options.optimizer.loss_scale.kind != device::LossScaleKind::kDynamic),
-      parts_(PartsOf(layout, options.stage, rank)),
+      parts_(PartsOf(layout, options.stage, layout.PartOf(rank))),
       frozen_(layout.parameters().size()),
       on_host_(2 * layout.parameters().size()) {}
 

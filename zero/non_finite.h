@@ -38,7 +38,7 @@ struct NonFiniteGradient {
 
 class NonFiniteWatch {
  public:
-  // All references outlive it. Errors: kResourceExhausted.
+  // `rank`: of all ranks. All references outlive it. Errors: kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<NonFiniteWatch>> Create(const Layout& layout, const EngineOptions& options, int rank,
                                                                 device::Stream& compute);
   // Device memory that it takes.

@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<UpdatePass>> ResidentUpdate::Create(device::Devic
                                                                    const EngineOptions& options, int rank,
                                                                    device::Stream& compute) {
   std::unique_ptr<ResidentUpdate> pass(new ResidentUpdate(layout, options, rank, compute));
-  if (PrecisionOf(options, layout.world_size()).has_masters()) {
+  if (PrecisionOf(options, layout.ranks()).has_masters()) {
     ZS_ASSIGN_OR_RETURN(pass->masters_, MasterWeights::Create(device, layout, options, rank));
     pass->names_.push_back(kMasterWeightsName);
   }

@@ -26,26 +26,26 @@ constexpr int64_t kSumBytes = device::kExactSumWords * SizeOf(DType::kInt64) + k
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StepEnd>> StepEnd::Create(comm::Communicator& communicator, const Layout& layout,
+absl::StatusOr<std::unique_ptr<StepEnd>> StepEnd::Create(const RankGroups& ranks, const Layout& layout,
                                                          const EngineOptions& options, device::Stream& compute) {
-  std::unique_ptr<StepEnd> end(new StepEnd(communicator, layout, options, compute));
+  std::unique_ptr<StepEnd> end(new StepEnd(ranks, layout, options, compute));
   ZS_RETURN_IF_ERROR(end->Allocate());
   return end;
 }
 
-StepEnd::StepEnd(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
-                 device::Stream& compute)
-    : communicator_(&communicator),
+StepEnd::StepEnd(const RankGroups& ranks, const Layout& layout, const EngineOptions& options, device::Stream& compute)
+    : ranks_(&ranks),
+      communicator_(&ranks.all()),
       layout_(&layout),
       options_(&options),
       compute_(&compute),
-      rule_(optim::MakeStepRule(options.optimizer, GradientScale(options, layout.world_size()), options.clip)),
-      summed_(communicator.device().MakeEvent()),
-      copied_(communicator.device().MakeEvent()) {}
+      rule_(optim::MakeStepRule(options.optimizer, GradientScale(options, layout.ranks()), options.clip)),
+      summed_(communicator_->device().MakeEvent()),
+      copied_(communicator_->device().MakeEvent()) {}
 
 absl::Status StepEnd::Allocate() {
   device::Device& device = communicator_->device();
-  ZS_ASSIGN_OR_RETURN(update_, MakeUpdatePass(device, *layout_, *options_, communicator_->rank(), *compute_));
+  ZS_ASSIGN_OR_RETURN(update_, MakeUpdatePass(device, *layout_, *options_, ranks_->shard().rank(), *compute_));
   ZS_ASSIGN_OR_RETURN(sum_, device.Allocate(kSumBytes, Use::kCommunication, "gradient norm"));
   ZS_ASSIGN_OR_RETURN(scalars_, device.Allocate(kScalarsBytes, Use::kCommunication, "step scalars"));
   ZS_ASSIGN_OR_RETURN(host_, device.AllocateHost(kScalarsBytes + kSignatureBytes, Use::kCommunication, "step scalars"));
@@ -89,7 +89,9 @@ absl::Status StepEnd::SumSquares(const GradientStore& gradients) {
   signature_ = gradients.signature();
   device.elementwise().Fill(*compute_, sum, 0);
   device.elementwise().Fill(*compute_, words.Slice(device::kExactSumWords, 1), signature_);
-  return update_->AddSquares(gradients, sum);
+  ZS_RETURN_IF_ERROR(update_->AddSquares(gradients, sum));
+  if (!ranks_->counts() && ShardsOptimizer(options_->stage)) device.elementwise().Fill(*compute_, sum, 0);
+  return absl::OkStatus();
 }
 
 // In stage 0 every rank has the whole norm: only the signatures are added.
@@ -122,7 +124,7 @@ absl::StatusOr<device::StepScalars> StepEnd::Result() {
   std::memcpy(&scalars, host, sizeof(scalars));
   int64_t signatures = 0;
   std::memcpy(&signatures, host + kScalarsBytes, sizeof(signatures));
-  if (signatures == int64_t{signature_} * layout_->world_size()) return scalars;
+  if (signatures == int64_t{signature_} * layout_->ranks()) return scalars;
   const absl::Status different = absl::FailedPreconditionError(
       "ranks called GradientsReady for different units, or in another order, in the last step: what they summed does not "
       "belong "

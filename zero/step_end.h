@@ -7,7 +7,7 @@
 //
 // All of it is queued; the host's copy of the scalars comes after. The norm is a sum of integers over blocks of 64 elements that
 // start with their parameter, so it has the same bits in every stage, partition and world (device/exact_sum.h); padding is in no
-// block.
+// block. Where several ranks hold the same part (rank_groups.h), one of them adds it.
 //
 // Example:
 //   ZS_RETURN_IF_ERROR(end->Run(gradients, parameters, std::nullopt));
@@ -28,6 +28,7 @@
 #include "zeroshard/zero/gradient_store.h"
 #include "zeroshard/zero/layout.h"
 #include "zeroshard/zero/parameter_store.h"
+#include "zeroshard/zero/rank_groups.h"
 #include "zeroshard/zero/update_pass.h"
 
 namespace zeroshard::zero {
@@ -35,7 +36,7 @@ namespace zeroshard::zero {
 class StepEnd {
  public:
   // Allocates the update's state and what the scalars need. All references outlive it; `options` are valid.
-  static absl::StatusOr<std::unique_ptr<StepEnd>> Create(comm::Communicator& communicator, const Layout& layout,
+  static absl::StatusOr<std::unique_ptr<StepEnd>> Create(const RankGroups& ranks, const Layout& layout,
                                                          const EngineOptions& options, device::Stream& compute);
 
   // Collective. `gradients` is finished, `parameters` between BeginUpdate and EndUpdate. Where the communicator has failed, no
@@ -53,13 +54,14 @@ class StepEnd {
   double StoredLossScale(bool ended);
 
  private:
-  StepEnd(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options, device::Stream& compute);
+  StepEnd(const RankGroups& ranks, const Layout& layout, const EngineOptions& options, device::Stream& compute);
   absl::Status Allocate();
   absl::Status SumSquares(const GradientStore& gradients);
   void SumOverRanks();
   void CopyToHost();
 
-  comm::Communicator* communicator_;
+  const RankGroups* ranks_;
+  comm::Communicator* communicator_;  // of all ranks
   const Layout* layout_;
   const EngineOptions* options_;
   device::Stream* compute_;

@@ -17,21 +17,22 @@ int64_t StagingElements(const Layout& layout) {
   return std::min(kStagingElements, largest);
 }
 
-absl::StatusOr<std::unique_ptr<TensorAccess>> TensorAccess::Create(comm::Communicator& communicator, const Layout& layout,
+absl::StatusOr<std::unique_ptr<TensorAccess>> TensorAccess::Create(const RankGroups& ranks, const Layout& layout,
                                                                    const EngineOptions& options, device::Stream& compute) {
-  std::unique_ptr<TensorAccess> access(new TensorAccess(communicator, layout, options, compute));
-  ZS_ASSIGN_OR_RETURN(access->staging_, communicator.Allocate(StagingElements(layout) * SizeOf(DType::kFloat32),
-                                                              device::Use::kCommunication, "staging of tensors"));
+  std::unique_ptr<TensorAccess> access(new TensorAccess(ranks, layout, options, compute));
+  ZS_ASSIGN_OR_RETURN(access->staging_, ranks.all().Allocate(StagingElements(layout) * SizeOf(DType::kFloat32),
+                                                             device::Use::kCommunication, "staging of tensors"));
   return access;
 }
 
-TensorAccess::TensorAccess(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
+TensorAccess::TensorAccess(const RankGroups& ranks, const Layout& layout, const EngineOptions& options,
                            device::Stream& compute)
-    : communicator_(&communicator),
+    : all_(&ranks.all()),
+      shard_(&ranks.shard()),
       layout_(&layout),
       options_(&options),
       compute_(&compute),
-      ready_(communicator.device().MakeEvent()) {}
+      ready_(ranks.all().device().MakeEvent()) {}
 
 comm::CallOptions TensorAccess::Call(std::string_view name) {
   compute_->Record(*ready_);
@@ -40,7 +41,7 @@ comm::CallOptions TensorAccess::Call(std::string_view name) {
 
 absl::Status TensorAccess::Read(int parameter, Source source, double scale, std::span<float> values) {
   const Parameter& p = layout_->parameters()[parameter];
-  if (p.elements == 0) return communicator_->status();
+  if (p.elements == 0) return all_->status();
   const int owners = ShardsOptimizer(options_->stage) ? layout_->world_size() : 1;
   for (int owner = 0; owner < owners; ++owner) {
     const Range owned = HoldingOf(*layout_, options_->stage, owner, p.section).range;
@@ -48,36 +49,36 @@ absl::Status TensorAccess::Read(int parameter, Source source, double scale, std:
     for (int64_t done = 0; done < part.count; done += kStagingElements) {
       const int64_t count = std::min(part.count - done, kStagingElements);
       const Array staging = staging_.array(DType::kFloat32).Slice(0, count);
-      if (owners == 1 || owner == communicator_->rank()) {
+      if (owners == 1 || owner == shard_->rank()) {
         ZS_RETURN_IF_ERROR(source(p.section, {part.first - owned.first + done, count}, staging));
       }
-      if (owners > 1) communicator_->Broadcast(staging, staging, owner, Call(p.spec.name)).WaitOn(*compute_);
-      communicator_->device().CopyToHost(*compute_, staging, values.data() + (part.first - p.first + done));
+      if (owners > 1) shard_->Broadcast(staging, staging, owner, Call(p.spec.name)).WaitOn(*compute_);
+      all_->device().CopyToHost(*compute_, staging, values.data() + (part.first - p.first + done));
     }
   }
   compute_->Synchronize();
-  ZS_RETURN_IF_ERROR(communicator_->status());
+  ZS_RETURN_IF_ERROR(all_->status());
   if (scale != 1.0) {
     for (float& value : values) value = static_cast<float>(value * scale);
   }
-  return communicator_->device().status();
+  return all_->device().status();
 }
 
 absl::Status TensorAccess::Write(int parameter, Sink sink, double scale, std::span<const float> values) {
   const Parameter& p = layout_->parameters()[parameter];
-  device::Device& device = communicator_->device();
+  device::Device& device = all_->device();
   for (int64_t done = 0; done < p.elements; done += kStagingElements) {
     const Range piece{p.first + done, std::min(p.elements - done, kStagingElements)};
     const Array staging = staging_.array(DType::kFloat32).Slice(0, piece.count);
-    if (communicator_->rank() == 0) {
+    if (all_->rank() == 0) {
       device.CopyFromHost(*compute_, values.data() + done, staging);
       if (scale != 1.0) device.elementwise().Scale(*compute_, staging, scale);
     }
-    communicator_->Broadcast(staging, staging, 0, Call(p.spec.name)).WaitOn(*compute_);
+    all_->Broadcast(staging, staging, 0, Call(p.spec.name)).WaitOn(*compute_);
     ZS_RETURN_IF_ERROR(sink(piece, staging));
   }
   compute_->Synchronize();
-  ZS_RETURN_IF_ERROR(communicator_->status());
+  ZS_RETURN_IF_ERROR(all_->status());
   return device.status();
 }
 

@@ -21,6 +21,7 @@
 #include "zeroshard/device/device.h"
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/rank_groups.h"
 
 namespace zeroshard::zero {
 
@@ -30,7 +31,7 @@ int64_t StagingElements(const Layout& layout);
 
 class TensorAccess {
  public:
-  static absl::StatusOr<std::unique_ptr<TensorAccess>> Create(comm::Communicator& communicator, const Layout& layout,
+  static absl::StatusOr<std::unique_ptr<TensorAccess>> Create(const RankGroups& ranks, const Layout& layout,
                                                               const EngineOptions& options, device::Stream& compute);
 
   // Queues on compute: to = `part` of what this rank holds of a section (HoldingOf), as fp32.
@@ -44,11 +45,11 @@ class TensorAccess {
   absl::Status Write(int parameter, Sink sink, double scale, std::span<const float> values);
 
  private:
-  TensorAccess(comm::Communicator& communicator, const Layout& layout, const EngineOptions& options,
-               device::Stream& compute);
+  TensorAccess(const RankGroups& ranks, const Layout& layout, const EngineOptions& options, device::Stream& compute);
   comm::CallOptions Call(std::string_view name);
 
-  comm::Communicator* communicator_;
+  comm::Communicator* all_;
+  comm::Communicator* shard_;  // who holds the parts of it
   const Layout* layout_;
   const EngineOptions* options_;
   device::Stream* compute_;

@@ -73,7 +73,7 @@ absl::Status GlooTransport::Open() {
     lines[static_cast<size_t>(peer)] = std::move(sockets.line);
     ZS_RETURN_IF_ERROR(CallGloo([&] { context_->Adopt(peer, sockets.data.release(), *this); }));
   }
-  lines_ = std::make_unique<PeerLines>(options_.rank, std::move(lines),
+  lines_ = std::make_unique<PeerLines>(options_, std::move(lines),
                                        [this](int peer, const absl::Status& why) { Heard(peer, why); });
   return absl::OkStatus();
 }
@@ -231,12 +231,9 @@ void GlooTransport::LengthDiffers(int peer, int slot, Direction direction, uint6
 }
 
 absl::StatusOr<std::unique_ptr<comm::Transport>> GlooTransport::Split(const comm::SplitSpec& spec) {
-  ConnectOptions options = options_;
-  options.rank = spec.rank;
-  options.world_size = static_cast<int>(spec.members.size());
-  options.timeout = spec.timeout;
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<GlooTransport> transport,
-                      ConnectUnder(options, absl::StrCat(store_prefix_, spec.id, ".", spec.members[0], "/")));
+                      ConnectUnder(OfSplit(options_, spec.members, spec.rank, spec.timeout),
+                                   absl::StrCat(store_prefix_, spec.id, ".", spec.members[0], "/")));
   return std::unique_ptr<comm::Transport>(std::move(transport));
 }
 

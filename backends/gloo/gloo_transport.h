@@ -39,6 +39,7 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
 
   int rank() const override { return options_.rank; }
   int world_size() const override { return options_.world_size; }
+  int number(int rank) const override { return options_.Number(rank); }
   std::string_view name() const override { return "gloo"; }
   // A message costs about 30 us of both ends' cores, and its bytes leave the caches anyway.
   int64_t piece_bytes() const override { return int64_t{512} << 10; }

@@ -98,7 +98,7 @@ absl::Status GlooTransport::EndLingering(Lane& lane, uint64_t before, Deadline d
 
 absl::Status GlooTransport::Late(int peer, const std::string& what) {
   const std::string why = lines_->WhyLate(peer);
-  return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", peer, what));
+  return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", number(peer), what));
 }
 
 // What a transfer that has not ended well is to be called, given what Gloo `said`.
@@ -108,20 +108,20 @@ absl::Status GlooTransport::Explain(const Lane& lane, const Entry& entry, const 
   const bool sends = lane.direction == Direction::kSend;
   const int64_t peers_bytes = entry.peers_bytes.load();
   if (peers_bytes >= 0) {
-    return absl::FailedPreconditionError(absl::StrCat("rank ", lane.peer, sends ? " receives " : " sends ", peers_bytes,
-                                                      " bytes where rank ", options_.rank, sends ? " sends " : " receives ",
-                                                      entry.bytes));
+    return absl::FailedPreconditionError(absl::StrCat("rank ", number(lane.peer), sends ? " receives " : " sends ",
+                                                      peers_bytes, " bytes where rank ", number(rank()),
+                                                      sends ? " sends " : " receives ", entry.bytes));
   }
   const bool late = std::chrono::steady_clock::now() >= deadline;
   absl::Status why = FirstFailure();
   if (why.ok()) why = lines_->WhyFailed(lane.peer, late ? absl::ZeroDuration() : kLastWord);
   if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
-  const std::string transfer = absl::StrCat(entry.bytes, sends ? " bytes from rank " : " bytes for rank ", options_.rank);
+  const std::string transfer = absl::StrCat(entry.bytes, sends ? " bytes from rank " : " bytes for rank ", number(rank()));
   if (late) return Late(lane.peer, absl::StrCat(sends ? " has not taken " : " has not sent ", transfer, " in time"));
   cause = CauseOfCancel();
   if (!cause.ok()) return cause;
   const bool left = lines_->state(lane.peer) == PeerLines::State::kLeft;
-  return absl::UnavailableError(absl::StrCat("rank ", lane.peer, left ? " has left, and" : " is gone, and",
+  return absl::UnavailableError(absl::StrCat("rank ", number(lane.peer), left ? " has left, and" : " is gone, and",
                                              sends ? " did not take " : " did not send ", transfer, "; ", said.message()));
 }
 

@@ -14,12 +14,13 @@ comm::Testimony Lines::Testify(int suspect) {
   if (state(suspect) == State::kHere && Ask(suspect, answer)) {
     return {.answers = true,
             .waits_for = answer.waits_for,
-            .words = absl::StrCat("rank ", suspect, " answers, and ", absl::Utf8SafeCHexEscape(answer.doing))};
+            .number = Number(suspect),
+            .words = absl::StrCat("rank ", Number(suspect), " answers, and ", absl::Utf8SafeCHexEscape(answer.doing))};
   }
   const absl::Status why = WhyFailed(suspect, absl::ZeroDuration());
   if (!why.ok()) return {.words = std::string(why.message())};
   return {.words = absl::StrCat(
-              "rank ", suspect,
+              "rank ", Number(suspect),
               state(suspect) == State::kLeft ? " has left" : " does not answer: its process is stopped, or cut off")};
 }
 
@@ -45,15 +46,16 @@ void Lines::Conclude(int peer, State state, const absl::Status& why) {
 }
 
 // What a peer may say it gave up for; anything else is a peer that is gone, as far as others are concerned.
-absl::Status Lines::GaveUp(int peer, int32_t code, std::string_view words) {
+absl::Status Lines::GaveUp(int peer, int32_t code, std::string_view words) const {
   const bool disagrees = code == static_cast<int32_t>(absl::StatusCode::kFailedPrecondition);
-  return absl::Status(
-      disagrees ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable,
-      absl::StrCat("rank ", peer, " gave up: ", absl::Utf8SafeCHexEscape(absl::string_view(words.data(), words.size()))));
+  return absl::Status(disagrees ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable,
+                      absl::StrCat("rank ", Number(peer),
+                                   " gave up: ", absl::Utf8SafeCHexEscape(absl::string_view(words.data(), words.size()))));
 }
 
-absl::Status Lines::Gone(int peer, std::string_view how) {
-  return absl::UnavailableError(absl::StrCat("rank ", peer, " is gone: its process ended, or it left without a word (",
+absl::Status Lines::Gone(int peer, std::string_view how) const {
+  return absl::UnavailableError(absl::StrCat("rank ", Number(peer),
+                                             " is gone: its process ended, or it left without a word (",
                                              absl::string_view(how.data(), how.size()), ")"));
 }
 

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "zeroshard/backends/gloo/peer_connections.h"
 #include "zeroshard/comm/late_chain.h"
 #include "zeroshard/comm/operation_header.h"
 
@@ -60,14 +61,20 @@ class Lines {
     std::string doing;  // "was last in all-reduce #7 (...)"
   };
 
-  Lines(int rank, size_t world_size, Heard heard) : rank_(rank), heard_(std::move(heard)), ends_(world_size) {}
+  Lines(const ConnectOptions& options, Heard heard)
+      : rank_(options.rank),
+        numbers_(options.numbers),
+        heard_(std::move(heard)),
+        ends_(static_cast<size_t>(options.world_size)) {}
 
   // False where `peer` does not answer in kPatience.
   virtual bool Ask(int peer, Answer& answer) = 0;
   void Conclude(int peer, State state, const absl::Status& why);
   // Of a peer that gave up, with a code and words that may be anything.
-  static absl::Status GaveUp(int peer, int32_t code, std::string_view words);
-  static absl::Status Gone(int peer, std::string_view how);
+  absl::Status GaveUp(int peer, int32_t code, std::string_view words) const;
+  absl::Status Gone(int peer, std::string_view how) const;
+  // What messages call a rank.
+  int Number(int peer) const { return numbers_.empty() ? peer : numbers_[static_cast<size_t>(peer)]; }
   // Of an answer; a header with no magic: none was begun.
   static std::string LastIn(const comm::OperationHeader& doing);
 
@@ -80,6 +87,7 @@ class Lines {
   };
   comm::Testimony Testify(int suspect);
 
+  const std::vector<int> numbers_;  // see ConnectOptions
   const Heard heard_;
   mutable std::mutex ends_mutex_;
   mutable std::condition_variable ended_;

@@ -63,6 +63,11 @@ class Connector {
   }
 
  private:
+  int Me() const { return options_.Number(options_.rank); }
+  // "1, 3".
+  std::string Numbers(const std::vector<int>& peers) const {
+    return absl::StrJoin(peers, ", ", [this](std::string* out, int peer) { absl::StrAppend(out, options_.Number(peer)); });
+  }
   absl::Duration Left() const { return std::max(end_ - absl::Now(), absl::ZeroDuration()); }
   int LeftMs(absl::Duration most) const { return static_cast<int>(absl::ToInt64Milliseconds(std::min(Left(), most))) + 1; }
 
@@ -108,10 +113,10 @@ absl::StatusOr<bool> Connector::MeetHosts() {
     }
   }
   if (missing.empty()) return single_host;
-  return absl::DeadlineExceededError(
-      absl::StrCat("connecting: ", missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ",
-                   options_.world_size, missing.size() == 1 ? " has" : " have", " not come to ", options_.store->Describe(),
-                   " within ", absl::FormatDuration(options_.timeout)));
+  return absl::DeadlineExceededError(absl::StrCat("connecting: ", missing.size() == 1 ? "rank " : "ranks ", Numbers(missing),
+                                                  " of ", options_.world_size, missing.size() == 1 ? " has" : " have",
+                                                  " not come to ", options_.store->Describe(), " within ",
+                                                  absl::FormatDuration(options_.timeout)));
 }
 
 absl::Status Connector::Listen(bool single_host) {
@@ -126,8 +131,8 @@ absl::Status Connector::Listen(bool single_host) {
   listener_ = Socket(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener_ || bind(listener_.get(), bare, length) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
       getsockname(listener_.get(), bare, &length) != 0) {
-    return absl::UnavailableError(absl::StrCat("rank ", options_.rank, " cannot listen on ", address_.interface, " ",
-                                               address_.text, ": ", strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("rank ", Me(), " cannot listen on ", address_.interface, " ", address_.text, ": ", strerror(errno)));
   }
   const Endpoint endpoint = {.address = address_.text, .port = comm::PortOf(address), .token = token_};
   return options_.store->Set(AddressKey(options_.rank), FormatEndpoint(endpoint));
@@ -136,8 +141,8 @@ absl::Status Connector::Listen(bool single_host) {
 absl::Status Connector::ConnectTo(int peer, ConnectionKind kind) {
   absl::StatusOr<std::string> text = options_.store->Get(AddressKey(peer), Left());
   if (absl::IsDeadlineExceeded(text.status())) {
-    return absl::DeadlineExceededError(absl::StrCat("connecting: rank ", peer, " came to ", options_.store->Describe(),
-                                                    " and has published no address within ",
+    return absl::DeadlineExceededError(absl::StrCat("connecting: rank ", options_.Number(peer), " came to ",
+                                                    options_.store->Describe(), " and has published no address within ",
                                                     absl::FormatDuration(options_.timeout)));
   }
   ZS_RETURN_IF_ERROR(text.status());
@@ -147,8 +152,8 @@ absl::Status Connector::ConnectTo(int peer, ConnectionKind kind) {
     if (status.ok()) return status;
     if (Left() <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(
-          absl::StrCat("connecting: rank ", options_.rank, " (from ", address_.interface, " ", address_.text,
-                       ") did not reach rank ", peer, " at ", endpoint.address, " port ", endpoint.port, " within ",
+          absl::StrCat("connecting: rank ", Me(), " (from ", address_.interface, " ", address_.text, ") did not reach rank ",
+                       options_.Number(peer), " at ", endpoint.address, " port ", endpoint.port, " within ",
                        absl::FormatDuration(options_.timeout), ": ", std::string(status.message())));
     }
     absl::SleepFor(std::min(Left(), absl::Milliseconds(20)));
@@ -250,17 +255,16 @@ absl::Status Connector::Welcome(Visitor& visitor) {
 void Connector::TurnedAway(const absl::Status& why) {
   if (absl::Now() - last_said_ < absl::Seconds(1)) return;
   last_said_ = absl::Now();
-  LOG(WARNING) << "rank " << options_.rank << " turned a connection away: " << why.message();
+  LOG(WARNING) << "rank " << Me() << " turned a connection away: " << why.message();
 }
 
 absl::Status Connector::AcceptHigherRanks() {
   std::vector<Visitor> visitors;
   for (std::vector<int> missing = Unconnected(); !missing.empty(); missing = Unconnected()) {
     if (Left() <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat("connecting: ", missing.size() == 1 ? "rank " : "ranks ",
-                                                      absl::StrJoin(missing, ", "), " did not connect to rank ",
-                                                      options_.rank, " at ", address_.interface, " ", address_.text,
-                                                      " within ", absl::FormatDuration(options_.timeout)));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "connecting: ", missing.size() == 1 ? "rank " : "ranks ", Numbers(missing), " did not connect to rank ", Me(),
+          " at ", address_.interface, " ", address_.text, " within ", absl::FormatDuration(options_.timeout)));
     }
     std::vector<pollfd> entries = {{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
     for (const Visitor& visitor : visitors) entries.push_back({.fd = visitor.socket.get(), .events = POLLIN, .revents = 0});
@@ -283,6 +287,16 @@ absl::Status Connector::AcceptHigherRanks() {
 }
 
 }  // namespace
+
+ConnectOptions OfSplit(const ConnectOptions& options, std::span<const int> members, int rank, absl::Duration timeout) {
+  ConnectOptions part = options;
+  part.rank = rank;
+  part.world_size = static_cast<int>(members.size());
+  part.timeout = timeout;
+  part.numbers.clear();
+  for (int member : members) part.numbers.push_back(options.Number(member));
+  return part;
+}
 
 absl::StatusOr<std::vector<PeerSockets>> ConnectPeers(const ConnectOptions& options) { return Connector(options).Run(); }
 

@@ -10,6 +10,7 @@
 //                       ConnectPeers({.store = store, .rank = rank, .world_size = n, .timeout = absl::Seconds(30)}));
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,13 @@ struct ConnectOptions {
   absl::Duration timeout = absl::Minutes(5);
   std::string interface = {};       // see comm/network_address.h
   std::string master_address = {};  // MASTER_ADDR, may be empty
+  std::vector<int> numbers = {};    // of a split: what messages call each rank (comm::Transport::number)
+
+  int Number(int peer) const { return numbers.empty() ? peer : numbers[static_cast<size_t>(peer)]; }
 };
+
+// Those of a group of these members, in which this rank is `rank`.
+ConnectOptions OfSplit(const ConnectOptions& options, std::span<const int> members, int rank, absl::Duration timeout);
 
 // Collective. Gives [world_size]; sockets are connected, non-blocking, and without delay.
 // Errors: kDeadlineExceeded, naming the ranks that did not come, or that could not be reached and where; kInvalidArgument the

@@ -22,8 +22,8 @@ constexpr char kMagic[8] = {'z', 's', 'l', 'i', 'n', 'e', '\n', 2};
 
 }  // namespace
 
-PeerLines::PeerLines(int rank, std::vector<Socket> lines, Heard heard)
-    : Lines(rank, lines.size(), std::move(heard)), peers_(lines.size()), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+PeerLines::PeerLines(const ConnectOptions& options, std::vector<Socket> lines, Heard heard)
+    : Lines(options, std::move(heard)), peers_(lines.size()), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   for (size_t i = 0; i < lines.size(); ++i) peers_[i].line = std::move(lines[i]);
   thread_ = std::thread([this] { Listen(); });
 }
@@ -94,7 +94,7 @@ void PeerLines::Listen() {
   entries.push_back({.fd = stop_.get(), .events = POLLIN, .revents = 0});
   for (;;) {
     if (poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR) {
-      LOG(ERROR) << "rank " << rank_ << " cannot listen to its peers: " << strerror(errno);
+      LOG(ERROR) << "rank " << Number(rank_) << " cannot listen to its peers: " << strerror(errno);
       return;
     }
     if (entries.back().revents != 0) return;
@@ -150,10 +150,10 @@ bool PeerLines::IsMessage(const Message& message) {
   return std::memcmp(message.magic, kMagic, sizeof(kMagic)) == 0 && message.text_bytes <= sizeof(message.text);
 }
 
-absl::Status PeerLines::Meaning(int peer, const Message& message, State& state) {
+absl::Status PeerLines::Meaning(int peer, const Message& message, State& state) const {
   state = State::kFailed;
   if (!IsMessage(message))
-    return absl::UnavailableError(absl::StrCat("rank ", peer, " sent bytes that are no message of its line"));
+    return absl::UnavailableError(absl::StrCat("rank ", Number(peer), " sent bytes that are no message of its line"));
   if (message.word == static_cast<uint32_t>(Word::kLeave)) {
     state = State::kLeft;
     return absl::OkStatus();

@@ -4,7 +4,7 @@
 // is gone: killed, crashed, or a zombie; the system closes it within milliseconds.
 //
 // Example:
-//   PeerLines lines(rank, std::move(sockets), [](int peer, const absl::Status& why) { ... });
+//   PeerLines lines(options, std::move(sockets), [](int peer, const absl::Status& why) { ... });
 //   lines.GiveUp(absl::FailedPreconditionError("rank 2: ..."));    // all peers are told
 #pragma once
 
@@ -26,8 +26,8 @@ namespace zeroshard::backends {
 
 class PeerLines final : public Lines {
  public:
-  // lines[i] leads to rank i; the one at `rank` is empty.
-  PeerLines(int rank, std::vector<Socket> lines, Heard heard);
+  // lines[i] leads to rank i; the one at options.rank is empty.
+  PeerLines(const ConnectOptions& options, std::vector<Socket> lines, Heard heard);
   // Stops listening, and closes the lines. Says nothing.
   ~PeerLines() override;
 
@@ -74,7 +74,7 @@ class PeerLines final : public Lines {
   bool HearOfWaiting(Peer& peer);
   static bool IsMessage(const Message& message);
   void End(int rank, State state, const absl::Status& why);
-  static absl::Status Meaning(int peer, const Message& message, State& state);
+  absl::Status Meaning(int peer, const Message& message, State& state) const;
 
   std::vector<Peer> peers_;
   Socket stop_;  // an eventfd

@@ -18,7 +18,7 @@ void Erase(std::vector<T*>& list, const T* item) {
 
 }  // namespace
 
-Endpoint::Endpoint(int rank, int world_size) : rank_(rank) {
+Endpoint::Endpoint(int rank, int world_size, int number) : rank_(rank), number_(number) {
   const size_t usual = UsualTransfers(world_size);
   messages_.reserve(usual);
   receives_.reserve(usual);
@@ -136,7 +136,7 @@ absl::Status Endpoint::Await(Record& record, const Endpoint& peer, Clock::time_p
     const bool coming = std::any_of(messages_.begin(), messages_.end(), [&](const Message* m) {
       return !record.sends && m->source == record.peer && m->channel == record.channel;
     });
-    if (peer_left && open && !coming) return absl::UnavailableError(absl::StrCat("rank ", record.peer, " has left"));
+    if (peer_left && open && !coming) return absl::UnavailableError(absl::StrCat("rank ", peer.number(), " has left"));
     if (now >= deadline) {
       lock.unlock();
       return late();
@@ -209,13 +209,14 @@ void Endpoint::Doing(const comm::OperationHeader& operation) {
 }
 
 comm::Testimony Endpoint::Testify() const {
-  const std::string who = absl::StrCat("rank ", rank_);
+  const std::string who = absl::StrCat("rank ", number_);
   std::lock_guard<std::mutex> lock(mutex_);
   if (left()) return {.words = who + " has left"};
   if (!failure_.ok()) return {.words = absl::StrCat(who, " gave up: ", failure_.message())};
   if (frozen_.load(std::memory_order_acquire)) return {.words = who + " does not answer: it stands still"};
   return {.answers = true,
           .waits_for = waits_for_.load(std::memory_order_relaxed),
+          .number = number_,
           .words = doing_.magic == 0 ? who + " answers, and has begun no operation"
                                      : absl::StrCat(who, " answers, and was last in ", comm::Describe(doing_))};
 }

@@ -63,8 +63,10 @@ class Endpoint {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Endpoint(int rank, int world_size);
+  // Messages call it `number`.
+  Endpoint(int rank, int world_size, int number);
   int rank() const { return rank_; }
+  int number() const { return number_; }
 
   // By the sender's thread: a message from `record`'s owner, which arrives at `ripe`. Ends the record if it is eager.
   void Put(Record& record, Clock::time_point ripe);
@@ -122,6 +124,7 @@ class Endpoint {
   static void End(Record& record);
 
   const int rank_;
+  const int number_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Message*> messages_;  // in order of arrival

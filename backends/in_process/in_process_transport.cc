@@ -1,6 +1,7 @@
 #include "zeroshard/backends/in_process/in_process_transport.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,13 @@ uint64_t Mixed(uint64_t seed) {
 }
 
 double UniformOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+// 0, 1, ..., count - 1.
+std::vector<int> FromZero(int count) {
+  std::vector<int> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
 
 // What the peers of a rank that fails with `cause` are told.
 absl::Status GaveUp(int rank, const absl::Status& cause) {
@@ -53,6 +61,7 @@ class InProcessTransport final : public comm::Transport {
 
   int rank() const override { return me_.rank(); }
   int world_size() const override { return group_->world_size(); }
+  int number(int rank) const override { return group_->endpoint(rank).number(); }
   std::string_view name() const override { return "in_process"; }
 
   Transfer Send(int peer, Channel channel, const void* data, int64_t bytes) override {
@@ -84,8 +93,8 @@ class InProcessTransport final : public comm::Transport {
     free_.push_back(transfer.id);
     if (other == record.bytes) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", record.sends ? rank() : record.peer, " sent ", record.sends ? record.bytes : other, " bytes and rank ",
-        record.sends ? record.peer : rank(), " receives ", record.sends ? other : record.bytes));
+        "rank ", number(record.sends ? rank() : record.peer), " sent ", record.sends ? record.bytes : other,
+        " bytes and rank ", number(record.sends ? record.peer : rank()), " receives ", record.sends ? other : record.bytes));
   }
 
   void Cancel(const absl::Status& cause) override {
@@ -93,7 +102,7 @@ class InProcessTransport final : public comm::Transport {
     me_.Fail(cause);
     me_.CloseMemory();
     me_.Wake();
-    group_->TellAll(rank(), GaveUp(rank(), cause));
+    group_->TellAll(rank(), GaveUp(me_.number(), cause));
   }
 
   void Doing(const comm::OperationHeader& operation) override { me_.Doing(operation); }
@@ -117,8 +126,8 @@ class InProcessTransport final : public comm::Transport {
     Endpoint& theirs = group_->endpoint(peer);
     if (theirs.BeginRead()) return absl::OkStatus();
     if (me_.failed()) return me_.failure();
-    return theirs.failed() ? GaveUp(peer, theirs.failure())
-                           : absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
+    return theirs.failed() ? GaveUp(theirs.number(), theirs.failure())
+                           : absl::UnavailableError(absl::StrCat("rank ", theirs.number(), " has left"));
   }
   void EndRead(int peer) override { group_->endpoint(peer).EndRead(); }
 
@@ -160,7 +169,7 @@ class InProcessTransport final : public comm::Transport {
   absl::Status Late(const Record& record) const {
     const std::string why = comm::WhyLate(rank(), record.peer, world_size(),
                                           [this](int suspect) { return group_->endpoint(suspect).Testify(); });
-    return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", record.peer,
+    return absl::DeadlineExceededError(absl::StrCat(why, "; rank ", number(record.peer),
                                                     record.sends ? " did not take " : " did not send ", record.bytes,
                                                     " bytes before the deadline"));
   }
@@ -208,8 +217,14 @@ class InProcessTransport final : public comm::Transport {
 
 }  // namespace
 
-InProcessGroup::InProcessGroup(int world_size, bool mapped, const Faults& faults) : mapped_(mapped), faults_(faults) {
-  for (int r = 0; r < world_size; ++r) endpoints_.push_back(std::make_unique<Endpoint>(r, world_size));
+InProcessGroup::InProcessGroup(int world_size, bool mapped, const Faults& faults)
+    : InProcessGroup(FromZero(world_size), mapped, faults) {}
+
+InProcessGroup::InProcessGroup(const std::vector<int>& numbers, bool mapped, const Faults& faults)
+    : mapped_(mapped), faults_(faults) {
+  const int world_size = static_cast<int>(numbers.size());
+  for (int r = 0; r < world_size; ++r)
+    endpoints_.push_back(std::make_unique<Endpoint>(r, world_size, numbers[static_cast<size_t>(r)]));
 }
 
 std::shared_ptr<InProcessGroup> InProcessGroup::Child(uint64_t id, const std::vector<int>& members) {
@@ -219,7 +234,9 @@ std::shared_ptr<InProcessGroup> InProcessGroup::Child(uint64_t id, const std::ve
   if (birth.group == nullptr) {
     Faults faults = faults_;
     faults.victim = -1;
-    birth.group = std::make_shared<InProcessGroup>(static_cast<int>(members.size()), mapped_, faults);
+    std::vector<int> numbers;
+    for (int member : members) numbers.push_back(endpoint(member).number());
+    birth.group = std::make_shared<InProcessGroup>(numbers, mapped_, faults);
   }
   std::shared_ptr<InProcessGroup> group = birth.group;
   if (++birth.joined == members.size()) births_.erase(key);
@@ -235,8 +252,9 @@ void InProcessGroup::TellAll(int rank, const absl::Status& why) {
 void InProcessGroup::Kill(int rank) {
   endpoint(rank).Die();
   // The others first: its own last words are not heard.
-  TellAll(rank, absl::UnavailableError(absl::StrCat("rank ", rank, " is gone (fault injection)")));
-  endpoint(rank).Fail(absl::UnavailableError(absl::StrCat("rank ", rank, " was killed by fault injection")));
+  TellAll(rank, absl::UnavailableError(absl::StrCat("rank ", endpoint(rank).number(), " is gone (fault injection)")));
+  endpoint(rank).Fail(
+      absl::UnavailableError(absl::StrCat("rank ", endpoint(rank).number(), " was killed by fault injection")));
 }
 
 void InProcessGroup::Freeze(int rank) { endpoint(rank).Freeze(Clock::now() + kForever); }

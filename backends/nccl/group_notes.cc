@@ -36,8 +36,12 @@ absl::StatusCode CodeHere(int code) {
 
 }  // namespace
 
-GroupNotes::GroupNotes(comm::Store& store, const std::string& prefix, int rank, int world_size)
-    : store_(prefix, store), rank_(rank), world_size_(world_size) {}
+GroupNotes::GroupNotes(comm::Store& store, const std::string& prefix, int rank, int world_size, std::vector<int> numbers)
+    : store_(prefix, store), rank_(rank), world_size_(world_size), numbers_(std::move(numbers)) {}
+
+std::string GroupNotes::Called(std::span<const int> ranks) const {
+  return absl::StrJoin(ranks, ", ", [this](std::string* out, int r) { absl::StrAppend(out, "rank ", Number(r)); });
+}
 
 absl::Status GroupNotes::Write(const comm::OperationHeader& mine) {
   if (written_ >= mine.sequence) return absl::OkStatus();
@@ -68,11 +72,11 @@ absl::Status GroupNotes::Agree(const comm::OperationHeader& mine, absl::Duration
       missing.push_back(r);
       break;
     }
-    if (theirs) ZS_RETURN_IF_ERROR(comm::CheckAgreement(mine, *theirs, r));
+    if (theirs) ZS_RETURN_IF_ERROR(comm::CheckAgreement(mine, *theirs, Number(r)));
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::DeadlineExceededError(
-      absl::StrCat("within ", absl::FormatDuration(timeout), " it was not called by rank ", absl::StrJoin(missing, ", ")));
+      absl::StrCat("within ", absl::FormatDuration(timeout), " it was not called by ", Called(missing)));
 }
 
 absl::Status GroupNotes::WhoIsLate(const comm::OperationHeader& mine, absl::Duration timeout, absl::Duration grace) {
@@ -83,7 +87,7 @@ absl::Status GroupNotes::WhoIsLate(const comm::OperationHeader& mine, absl::Dura
     if (r == rank_) continue;
     const auto theirs = Read(mine.sequence, r, std::max(absl::ZeroDuration(), deadline - absl::Now()));
     if (theirs) {
-      ZS_RETURN_IF_ERROR(comm::CheckAgreement(mine, *theirs, r));
+      ZS_RETURN_IF_ERROR(comm::CheckAgreement(mine, *theirs, Number(r)));
     } else {
       missing.push_back(r);
     }
@@ -95,8 +99,7 @@ absl::Status GroupNotes::WhoIsLate(const comm::OperationHeader& mine, absl::Dura
   }
   return absl::DeadlineExceededError(
       absl::StrCat("it has not ended within ", absl::FormatDuration(timeout),
-                   " of its start on the device; ranks that are not in it, or do not answer: ",
-                   absl::StrJoin(missing, ", ", [](std::string* out, int r) { absl::StrAppend(out, "rank ", r); })));
+                   " of its start on the device; ranks that are not in it, or do not answer: ", Called(missing)));
 }
 
 void GroupNotes::GiveUp(const absl::Status& cause) {
@@ -114,13 +117,14 @@ absl::Status GroupNotes::WhyGivenUp(bool gone) {
   if (given_up.ok() && given_up->has_value()) {
     const std::vector<std::string> parts = absl::StrSplit(**given_up, absl::MaxSplits(' ', 2));
     int rank = -1, code = 0;
-    if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &rank) && absl::SimpleAtoi(parts[1], &code) && rank != rank_) {
-      return absl::Status(CodeHere(code), absl::StrCat("rank ", rank, " gave up: ", parts[2]));
+    if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &rank) && absl::SimpleAtoi(parts[1], &code) && rank != rank_ &&
+        rank >= 0 && rank < world_size_) {
+      return absl::Status(CodeHere(code), absl::StrCat("rank ", Number(rank), " gave up: ", parts[2]));
     }
   }
   for (int r = 0; gone && r < world_size_; ++r) {
     const auto left = r == rank_ ? std::optional<std::string>() : store_.TryGet(LeftKey(r)).value_or(std::nullopt);
-    if (left) return absl::UnavailableError(absl::StrCat("rank ", r, " has left"));
+    if (left) return absl::UnavailableError(absl::StrCat("rank ", Number(r), " has left"));
   }
   return absl::OkStatus();
 }
@@ -151,9 +155,9 @@ absl::Status GroupNotes::CheckSteps() {
         continue;  // Rank 0 has not come so far.
       }
       if (step == mine.step && hash != mine.hash) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("ranks disagree: by the end of step ", mine.step, " rank ", rank_,
-                         " had called other operations than rank 0; all ranks must make the same calls in the same order"));
+        return absl::FailedPreconditionError(absl::StrCat(
+            "ranks disagree: by the end of step ", mine.step, " rank ", Number(rank_),
+            " had called other operations than rank ", Number(0), "; all ranks must make the same calls in the same order"));
       }
     }
     std::lock_guard<std::mutex> lock(mutex_);

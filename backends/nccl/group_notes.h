@@ -19,8 +19,10 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -32,7 +34,10 @@ namespace zeroshard::backends {
 
 class GroupNotes {
  public:
-  GroupNotes(comm::Store& store, const std::string& prefix, int rank, int world_size);
+  // numbers[r]: what messages call rank r (comm::Transport::number); empty: r.
+  GroupNotes(comm::Store& store, const std::string& prefix, int rank, int world_size, std::vector<int> numbers = {});
+
+  int Number(int rank) const { return numbers_.empty() ? rank : numbers_[static_cast<size_t>(rank)]; }
 
   comm::Store& store() { return store_; }
   comm::RankWatch* watch() { return store_.watch(); }
@@ -62,11 +67,13 @@ class GroupNotes {
   static constexpr int kSteps = 32;  // whose hashes are kept
 
   absl::Status Write(const comm::OperationHeader& mine);
+  std::string Called(std::span<const int> ranks) const;  // "rank 1, rank 3"
   std::optional<comm::OperationHeader> Read(uint64_t sequence, int rank, absl::Duration timeout);
 
   comm::PrefixStore store_;
   const int rank_;
   const int world_size_;
+  const std::vector<int> numbers_;
   std::atomic<uint64_t> written_{0};  // the latest operation whose header is there
 
   std::mutex mutex_;

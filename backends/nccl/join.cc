@@ -184,10 +184,14 @@ absl::StatusOr<Joined> JoinPart(const Joined& whole, const PartOptions& options)
   part.stream = whole.stream->device().MakeStream(device::StreamKind::kCommunication);
   part.thread = whole.thread;
   part.handle = std::make_shared<CommHandle>(*made);
-  for (const int member : options.members) part.hosts.push_back(whole.hosts[static_cast<size_t>(member)]);
+  std::vector<int> numbers;
+  for (const int member : options.members) {
+    part.hosts.push_back(whole.hosts[static_cast<size_t>(member)]);
+    numbers.push_back(whole.notes->Number(member));
+  }
   part.store = whole.store;
   part.prefix = absl::StrCat(whole.prefix, options.id, ".", options.color, "/");
-  part.notes = std::make_unique<GroupNotes>(*part.store, part.prefix, options.rank, options.world_size);
+  part.notes = std::make_unique<GroupNotes>(*part.store, part.prefix, options.rank, options.world_size, std::move(numbers));
   return part;
 }
 

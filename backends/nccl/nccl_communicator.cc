@@ -85,6 +85,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   }
 
   ~NcclCommunicator() override {
+    LeaveFamily();
     if (!watchdog_.joinable()) return;
     stop_agreeing_ = true;
     if (Outstanding()) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
@@ -198,7 +199,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     }
     absl::Status started = status();
     if (started.ok()) started = Start(operation, *flight);
-    if (!started.ok()) FailBy(comm::MakeHeader(operation, rank(), world_size()), started);
+    if (!started.ok()) FailBy(MakeHeader(operation), started);
     stream_->Record(*operation.end);
     std::lock_guard<std::mutex> lock(mutex_);
     ++issued_;
@@ -219,9 +220,13 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     return started;
   }
 
+  comm::OperationHeader MakeHeader(const comm::Operation& operation) const {
+    return comm::MakeHeader(operation, joined_.notes->Number(rank()), world_size());
+  }
+
   // See "Note: Steps".
   absl::Status Agree(const comm::Operation& operation, int64_t step) {
-    const comm::OperationHeader header = comm::MakeHeader(operation, rank(), world_size());
+    const comm::OperationHeader header = MakeHeader(operation);
     if (step != step_) {
       if (step_ >= kStepsAgreedUpon) joined_.notes->NoteStep(step_, step_hash_);
       step_ = step;
@@ -283,7 +288,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     }
     const int64_t bytes = operation.count * device::SizeOf(static_cast<device::DType>(operation.in_dtype));
     Fail(absl::Status(why.code(),
-                      absl::StrCat("rank ", rank(), ", ", Describe(operation), ", ", bytes,
+                      absl::StrCat("rank ", joined_.notes->Number(rank()), ", ", Describe(operation), ", ", bytes,
                                    " bytes, over nccl: ", why.message(), who.empty() ? "" : absl::StrCat("; ", who))));
     wake_.notify_all();
   }
@@ -324,7 +329,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     if (outstanding_ == 0) return {};
     const Flight& flight = flights_[first_];
     return {.any = true,
-            .header = comm::MakeHeader(*flight.operation, rank(), world_size()),
+            .header = MakeHeader(*flight.operation),
             .began = flight.began,
             .posted_at = flight.posted_at,
             .began_at = flight.began_at};
@@ -341,7 +346,8 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     if (now < next_look_) return;
     next_look_ = now + kLookAtStore;
     if (const absl::Status steps = joined_.notes->CheckSteps(); absl::IsFailedPrecondition(steps)) return Fail(steps);
-    if (!oldest.any || now - oldest.posted_at < kLookAtStore) return;
+    if (!oldest.any) return Fail(joined_.notes->WhyGivenUp(/*gone=*/false));
+    if (now - oldest.posted_at < kLookAtStore) return;
     if (const absl::Status error = joined_.handle->AsyncError(); !error.ok()) return FailInFlight(oldest, error);
     const bool stuck = oldest.began && now - oldest.began_at > kLeftBehind;
     if (const absl::Status why = joined_.notes->WhyGivenUp(/*gone=*/stuck); !why.ok()) return FailInFlight(oldest, why);

@@ -36,10 +36,10 @@ bool Held(pthread_mutex_t& mutex) {
 
 }  // namespace
 
-MappedLines::MappedLines(const MappedRegion& region, int64_t offset, int rank, int world_size, Heard heard)
-    : Lines(rank, static_cast<size_t>(world_size), std::move(heard)) {
-  for (int owner = 0; owner < world_size; ++owner) {
-    auto* at = static_cast<std::byte*>(owner == rank ? region.data() : region.address(owner)) + offset;
+MappedLines::MappedLines(const MappedRegion& region, int64_t offset, const ConnectOptions& options, Heard heard)
+    : Lines(options, std::move(heard)) {
+  for (int owner = 0; owner < options.world_size; ++owner) {
+    auto* at = static_cast<std::byte*>(owner == options.rank ? region.data() : region.address(owner)) + offset;
     blocks_.push_back(reinterpret_cast<Block*>(at));
   }
   Mine().waits_for.store(-1, std::memory_order_relaxed);

@@ -29,7 +29,7 @@ class MappedLines final : public Lines {
 
   // `region` is mapped, holds zeros from `offset` on (a multiple of 64), and outlives this. Peers are watched as soon as their
   // own are made.
-  MappedLines(const MappedRegion& region, int64_t offset, int rank, int world_size, Heard heard);
+  MappedLines(const MappedRegion& region, int64_t offset, const ConnectOptions& options, Heard heard);
   ~MappedLines() override;
 
   void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }

@@ -32,7 +32,8 @@ absl::StatusOr<std::string> Await(const MappingOptions& options, std::string_vie
   absl::StatusOr<std::string> value =
       AwaitValue(*options.store, KeyOf(options, what, rank), options.deadline, options.given_up);
   if (!absl::IsDeadlineExceeded(value.status())) return value;
-  return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " did not allocate its part of shared memory in time"));
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank ", options.number(rank), " did not allocate its part of shared memory in time"));
 }
 
 }  // namespace
@@ -82,8 +83,9 @@ absl::StatusOr<bool> MappedRegion::MapPeers(const MappingOptions& options) {
     Card card = {};
     if (value.size() > sizeof(card)) std::memcpy(&card, value.data(), sizeof(card));
     if (std::memcmp(card.magic, kMagic, sizeof(kMagic)) != 0 || card.bytes != bytes_) {
-      return absl::FailedPreconditionError(absl::StrCat("rank ", options.rank, " allocates ", bytes_, " bytes where rank ",
-                                                        peer, " allocates ", card.bytes, ": all ranks allocate alike"));
+      return absl::FailedPreconditionError(absl::StrCat("rank ", options.number(options.rank), " allocates ", bytes_,
+                                                        " bytes where rank ", options.number(peer), " allocates ",
+                                                        card.bytes, ": all ranks allocate alike"));
     }
     Peer& entry = peers_[static_cast<size_t>(peer)];
     entry.data = worker_->MapPeer(peer, value.substr(sizeof(card)), card.address, &entry.rkey);

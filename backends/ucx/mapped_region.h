@@ -32,6 +32,8 @@ struct MappingOptions {
   int rank = 0;
   int world_size = 1;
   comm::Deadline deadline;
+  // What messages call a rank.
+  std::function<int(int)> number = [](int peer) { return peer; };
   // Why waiting is of no use any more; OK where it still is.
   std::function<absl::Status()> given_up = [] { return absl::OkStatus(); };
 };

@@ -102,7 +102,7 @@ absl::Status UcxTransport::Open() {
   std::vector<Socket> lines(peers.size());
   for (size_t i = 0; i < peers.size(); ++i) lines[i] = std::move(peers[i].line);
   interfaces_ = InterfacesOf(lines);
-  lines_ = std::make_unique<PeerLines>(options_.rank, std::move(lines),
+  lines_ = std::make_unique<PeerLines>(options_, std::move(lines),
                                        [this](int peer, const absl::Status& why) { Heard(peer, why); });
   const absl::Status opened = [&] {
     // Where the user names the ways, they are all that there are.
@@ -143,9 +143,8 @@ absl::Status UcxTransport::OpenWays(comm::Store& store, UcxWays ways, Deadline d
 
 // From TCP to shared memory. Nobody closes a line to which somebody listens.
 absl::Status UcxTransport::MoveLines(Deadline deadline) {
-  auto mapped =
-      std::make_unique<MappedLines>(*pages_, PlacesOf(options_.world_size).lines, options_.rank, options_.world_size,
-                                    [this](int peer, const absl::Status& why) { Heard(peer, why); });
+  auto mapped = std::make_unique<MappedLines>(*pages_, PlacesOf(options_.world_size).lines, options_,
+                                              [this](int peer, const absl::Status& why) { Heard(peer, why); });
   ZS_RETURN_IF_ERROR(Greet(1, deadline));  // All listen there.
   static_cast<PeerLines&>(*lines_).StopListening();
   const std::unique_ptr<Lines> bound = std::exchange(lines_, std::move(mapped));
@@ -172,13 +171,14 @@ absl::Status UcxTransport::ConnectWorkers(comm::Store& store, UcxWays ways, Dead
     if (peer == options_.rank) continue;
     absl::StatusOr<std::string> theirs = AwaitValue(store, absl::StrCat(key, peer), deadline, [this] { return GivenUp(); });
     if (absl::IsDeadlineExceeded(theirs.status())) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("rank ", peer, " did not give its UCX address within ", absl::FormatDuration(options_.timeout)));
+      return absl::DeadlineExceededError(absl::StrCat("rank ", this->number(peer), " did not give its UCX address within ",
+                                                      absl::FormatDuration(options_.timeout)));
     }
     ZS_RETURN_IF_ERROR(theirs.status());
     ZS_ASSIGN_OR_RETURN(const std::string opened, OpenValue("address", peer, *theirs));
     if (opened.size() < sizeof(mine)) {
-      return absl::FailedPreconditionError(absl::StrCat("rank ", peer, " gave a UCX address of ", opened.size(), " bytes"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", this->number(peer), " gave a UCX address of ", opened.size(), " bytes"));
     }
     std::memcpy(&numbers_[static_cast<size_t>(peer)], opened.data(), sizeof(mine));
     const absl::Status connected = worker_->Connect(peer, opened.substr(sizeof(mine)));
@@ -228,6 +228,7 @@ absl::StatusOr<std::unique_ptr<MappedRegion>> UcxTransport::MakeRegion(const std
   options.rank = options_.rank;
   options.world_size = options_.world_size;
   options.deadline = deadline;
+  options.number = [this](int peer) { return number(peer); };
   options.given_up = [this] { return GivenUp(); };
   return MappedRegion::Create(options, bytes);
 }
@@ -239,7 +240,7 @@ absl::StatusOr<std::unique_ptr<comm::MappedMemory>> UcxTransport::Allocate(int64
       std::unique_ptr<MappedRegion> region,
       MakeRegion(absl::StrCat("map/", number), bytes, Clock::now() + absl::ToChronoNanoseconds(options_.timeout)));
   LOG_IF(WARNING, !region->mapped())
-      << "rank " << options_.rank << ": " << bytes
+      << "rank " << this->number(rank()) << ": " << bytes
       << " bytes could not be shared with all ranks, and will be sent in messages; the system's "
          "limit of shared memory may be too low";
   return std::make_unique<AllocatedRegion>(std::move(region), regions_, number);
@@ -257,7 +258,7 @@ absl::Status UcxTransport::GivenUp() const {
   if (first_failure_.has_value()) return first_failure_->second;
   for (int peer = 0; peer < options_.world_size; ++peer) {
     if (left_[static_cast<size_t>(peer)].load(std::memory_order_acquire)) {
-      return absl::UnavailableError(absl::StrCat("rank ", peer, " has left"));
+      return absl::UnavailableError(absl::StrCat("rank ", number(peer), " has left"));
     }
   }
   return absl::OkStatus();
@@ -293,7 +294,7 @@ void UcxTransport::Quiesce() {
   for (int peer = 0; peer < options_.world_size; ++peer) {
     while (peer != options_.rank && guard_->Reads(peer) && lines_->WhyFailed(peer, absl::ZeroDuration()).ok()) {
       if (Clock::now() >= end) {
-        LOG(ERROR) << "rank " << options_.rank << ": rank " << peer
+        LOG(ERROR) << "rank " << number(rank()) << ": rank " << number(peer)
                    << " still reads memory of this rank, and does not go on";
         return;
       }
@@ -365,12 +366,9 @@ absl::Status UcxTransport::BeginRead(int peer) {
 }
 
 absl::StatusOr<std::unique_ptr<comm::Transport>> UcxTransport::Split(const comm::SplitSpec& spec) {
-  ConnectOptions options = options_;
-  options.rank = spec.rank;
-  options.world_size = static_cast<int>(spec.members.size());
-  options.timeout = spec.timeout;
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport,
-                      ConnectUnder(options, absl::StrCat(store_prefix_, spec.id, ".", spec.members[0], "/")));
+                      ConnectUnder(OfSplit(options_, spec.members, spec.rank, spec.timeout),
+                                   absl::StrCat(store_prefix_, spec.id, ".", spec.members[0], "/")));
   return std::unique_ptr<comm::Transport>(std::move(transport));
 }
 

@@ -50,6 +50,7 @@ class UcxTransport final : public comm::Transport {
 
   int rank() const override { return options_.rank; }
   int world_size() const override { return options_.world_size; }
+  int number(int rank) const override { return options_.Number(rank); }
   std::string_view name() const override { return "ucx"; }
 
   comm::Transfer Send(int peer, comm::Channel channel, const void* data, int64_t bytes) override;

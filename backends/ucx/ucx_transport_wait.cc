@@ -143,7 +143,8 @@ absl::Status UcxTransport::AwaitSlowly(Record& record, Deadline deadline) {
     const ucs_status_t broken = worker_->failure(record.peer);
     const bool left = left_[static_cast<size_t>(record.peer)].load(std::memory_order_acquire);
     if (broken != UCS_OK || left) {
-      if (!Drain(record, kAftermath)) return Gone(record, FromUcx(broken, absl::StrCat("talking to rank ", record.peer)));
+      if (!Drain(record, kAftermath))
+        return Gone(record, FromUcx(broken, absl::StrCat("talking to rank ", number(record.peer))));
       break;
     }
     const Clock::time_point now = Clock::now();
@@ -187,9 +188,9 @@ absl::Status UcxTransport::EndOf(const Record& record) {
   if (status == UCS_OK && whole) return absl::OkStatus();
   const bool longer = status == UCS_ERR_MESSAGE_TRUNCATED;
   if (!record.sends && (longer || status == UCS_OK)) {
-    return absl::FailedPreconditionError(absl::StrCat("rank ", record.peer, " sends ",
+    return absl::FailedPreconditionError(absl::StrCat("rank ", number(record.peer), " sends ",
                                                       longer ? std::string("more") : absl::StrCat(record.message.bytes),
-                                                      " bytes where rank ", options_.rank, " receives ", record.bytes));
+                                                      " bytes where rank ", number(rank()), " receives ", record.bytes));
   }
   if (stopped_.load(std::memory_order_acquire)) return WhyStopped(record);
   return Gone(record, FromUcx(status, absl::StrCat(record.sends ? "sending " : "receiving ", record.bytes, " bytes")));
@@ -203,8 +204,8 @@ absl::Status UcxTransport::WhyStopped(const Record& record) {
 absl::Status UcxTransport::Late(const Record& record) {
   const std::string why = lines_->WhyLate(record.peer);
   return absl::DeadlineExceededError(
-      absl::StrCat(why, "; rank ", record.peer, record.sends ? " has not taken " : " has not sent ", record.bytes,
-                   record.sends ? " bytes from rank " : " bytes for rank ", options_.rank, " in time"));
+      absl::StrCat(why, "; rank ", number(record.peer), record.sends ? " has not taken " : " has not sent ", record.bytes,
+                   record.sends ? " bytes from rank " : " bytes for rank ", number(rank()), " in time"));
 }
 
 // The peer left, or the way to it is broken: its own words say more, where there are any.
@@ -214,9 +215,9 @@ absl::Status UcxTransport::Gone(const Record& record, const absl::Status& said) 
   if (!why.ok()) return said.ok() ? why : absl::Status(why.code(), absl::StrCat(why.message(), "; ", said.message()));
   const absl::Status cause = GivenUp();
   if (!cause.ok()) return cause;
-  return absl::UnavailableError(absl::StrCat("rank ", record.peer, left ? " has left, and" : " is gone, and",
+  return absl::UnavailableError(absl::StrCat("rank ", number(record.peer), left ? " has left, and" : " is gone, and",
                                              record.sends ? " did not take " : " did not send ", record.bytes,
-                                             record.sends ? " bytes from rank " : " bytes for rank ", options_.rank,
+                                             record.sends ? " bytes from rank " : " bytes for rank ", number(rank()),
                                              said.ok() ? "" : "; ", said.message()));
 }
 

@@ -91,7 +91,7 @@ absl::Status Exchange::SwapHeaders(const OperationHeader& mine) {
   ledger_.Add(traffic_, static_cast<int64_t>(n) * mine.carried);
   for (size_t i = 0; i < n; ++i) {
     ZS_RETURN_IF_ERROR(Wait(std::exchange(in[i], {})));
-    const absl::Status agreed = CheckAgreement(mine, told_[i].header, peers_[i]);
+    const absl::Status agreed = CheckAgreement(mine, told_[i].header, transport_.number(peers_[i]));
     if (agreed.ok()) continue;
     ZS_RETURN_IF_ERROR(Wait(std::exchange(out[i], {})));  // The other side is told by this rank's own header.
     return agreed;
@@ -168,8 +168,8 @@ absl::StatusOr<const std::byte*> Exchange::Mapped(int peer, size_t segment, int 
       listed_ ? told.keys[2 * segment + static_cast<size_t>(side)] : told.header.keys[static_cast<size_t>(side)];
   const void* address = transport_.MappedAddress(peer, key, bytes);
   if (address != nullptr) return static_cast<const std::byte*>(address);
-  return absl::InternalError(absl::StrCat("rank ", peer, " said that its memory is mapped, but key ", key, " with ", bytes,
-                                          " bytes is none of it"));
+  return absl::InternalError(absl::StrCat("rank ", transport_.number(peer), " said that its memory is mapped, but key ", key,
+                                          " with ", bytes, " bytes is none of it"));
 }
 
 absl::StatusOr<const std::byte*> Exchange::PeerIn(int peer, size_t segment, int64_t bytes) {

@@ -166,8 +166,11 @@ TEST_P(CollectiveTest, SplitsByColorAndKey) {
     } else {
       EXPECT_EQ((*part)->world_size(), 2);
       EXPECT_EQ((*part)->rank(), color == 0 ? 1 - rank.rank() / 2 : rank.rank() / 2);
+      const int64_t before = rank.wire().sent_bytes(Traffic::kData);
       RunCase(**part, {.counts = {33}});
       RunCase(**part, {.kind = OpKind::kAllGather, .counts = {5}});
+      EXPECT_GT((*part)->wire().sent_bytes(Traffic::kData), 0);
+      EXPECT_EQ(rank.wire().sent_bytes(Traffic::kData) - before, (*part)->wire().sent_bytes(Traffic::kData));
       EXPECT_TRUE((*part)->Finalize().ok());
     }
     RunCase(rank, {.counts = {100}});
@@ -218,6 +221,31 @@ TEST_P(CollectiveTest, BeginsAfterItsEventsAndEndsBeforeItsOwn) {
       device.CopyToHost(*stream, x.Slice(999, 1), &last);
       stream->Synchronize();
       EXPECT_EQ(last, static_cast<float>(2 * step));
+      EXPECT_TRUE(work.Wait().ok());
+    }
+  });
+}
+
+TEST_P(CollectiveTest, RecordsTheCallersEventAtItsEnd) {
+  Group group(GetParam(), 2);
+  group.Run([](Communicator& rank) {
+    device::Device& device = rank.device();
+    const auto buffer = device.Allocate(4 * 1000, device::Use::kData, "x");
+    const device::Array x = buffer->array(DType::kFloat32);
+    const auto stream = device.MakeStream(device::StreamKind::kCompute);
+    const auto ready = device.MakeEvent(), end = device.MakeEvent();
+    for (int step = 1; step <= 20; ++step) {
+      device.elementwise().Fill(*stream, x, step);
+      stream->Record(*ready);
+      Work work = rank.AllReduce(x, x, ReduceOp::kSum, {.after = {ready.get()}, .end = end.get()});
+      EXPECT_EQ(&work.event(), end.get());
+      // Later operations take the communicator's own events over, not this one.
+      for (int i = 0; step == 1 && i < 2 * Communicator::kRing; ++i) EXPECT_TRUE(rank.Barrier().Wait().ok());
+      stream->Wait(*end);
+      float first = 0;
+      device.CopyToHost(*stream, x.Slice(0, 1), &first);
+      stream->Synchronize();
+      EXPECT_EQ(first, static_cast<float>(2 * step));
       EXPECT_TRUE(work.Wait().ok());
     }
   });

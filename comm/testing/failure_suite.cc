@@ -205,10 +205,10 @@ TEST_P(FailureTest, AbortsOnOneRankAloneAndAnswersAfterwards) {
 
 TEST_P(FailureTest, AbortsOneOfTwoCommunicatorsInFlight) {
   Group group(GetParam(), 2, {.timeout = absl::Seconds(30)});
-  group.Run([](Communicator& rank) {
-    auto other = rank.Split(0, 0);
-    ASSERT_TRUE(other.ok()) << other.status();
-    Caller aborted(rank), lives(**other);
+  Group others(GetParam(), 2, {.timeout = absl::Seconds(30)});
+  group.Run([&others](Communicator& rank) {
+    Communicator& other = others.rank(rank.rank());
+    Caller aborted(rank), lives(other);
     for (int round = 0; round < 20; ++round) {
       std::vector<Work> works;
       for (int i = 0; i < 4; ++i) {
@@ -216,10 +216,10 @@ TEST_P(FailureTest, AbortsOneOfTwoCommunicatorsInFlight) {
         works.push_back(lives.Sum(3000));
       }
       if (round == 5 && rank.rank() == 1) rank.Abort(absl::FailedPreconditionError("the test says so"));
-      for (Work& work : works) EXPECT_TRUE(work.Wait().ok()) << round << ": " << (*other)->status();
+      for (Work& work : works) EXPECT_TRUE(work.Wait().ok()) << round << ": " << other.status();
     }
     EXPECT_FALSE(aborted.Sum(1).Wait().ok());
-    EXPECT_TRUE((*other)->Barrier().Wait().ok());
+    EXPECT_TRUE(other.Barrier().Wait().ok());
   });
 }
 
@@ -258,6 +258,47 @@ TEST_P(FailureTest, RefusesAColorThatIsNone) {
     EXPECT_TRUE(absl::IsInvalidArgument(part.status())) << part.status();
     EXPECT_TRUE(absl::StrContains(part.status().message(), "rank 1 gave color -7")) << part.status();
     EXPECT_TRUE(rank.Barrier().Wait().ok());
+  });
+}
+
+TEST_P(FailureTest, OfAPartIsOneOfTheWhole) {
+  Group group(GetParam(), 4);
+  group.Run([](Communicator& rank) {
+    const auto part = rank.Split(rank.rank() / 2, rank.rank());
+    ASSERT_TRUE(part.ok()) << part.status();
+    if (rank.rank() == 3) (*part)->Abort(absl::UnavailableError("has had enough"));
+    const absl::Status whole = rank.Barrier().Wait();
+    EXPECT_TRUE(absl::IsUnavailable(whole)) << whole;
+    EXPECT_TRUE(absl::StrContains(whole.message(), rank.rank() == 3 ? "has had enough" : "rank 3 gave up: has had enough"))
+        << whole;
+    EXPECT_FALSE((*part)->status().ok());
+  });
+}
+
+TEST_P(FailureTest, OfTheWholeIsOneOfItsParts) {
+  Group group(GetParam(), 3);
+  group.Run([](Communicator& rank) {
+    const auto part = rank.Split(rank.rank() == 0 ? 0 : 1, rank.rank());
+    ASSERT_TRUE(part.ok()) << part.status();
+    if (rank.rank() == 0) rank.Abort(absl::UnavailableError("has had enough"));
+    absl::Status ended;
+    while (ended.ok()) ended = (*part)->Barrier().Wait();
+    EXPECT_TRUE(absl::StrContains(ended.message(), "has had enough")) << ended;
+  });
+}
+
+TEST_P(FailureTest, InAPartNamesRanksOfTheWhole) {
+  Group group(GetParam(), 4);
+  group.Run([](Communicator& rank) {
+    const auto part = rank.Split(rank.rank() / 2, rank.rank());
+    ASSERT_TRUE(part.ok()) << part.status();
+    if (rank.rank() < 2) return;
+    const auto buffer = rank.device().Allocate(4 * 8, device::Use::kData, "x");
+    const device::Array x = buffer->array(device::DType::kFloat32).Slice(0, 2 * rank.rank());
+    const absl::Status differ = (*part)->AllReduce(x, x, ReduceOp::kSum).Wait();
+    EXPECT_TRUE(absl::IsFailedPrecondition(differ)) << differ;
+    EXPECT_TRUE(absl::StrContains(differ.message(), "rank 2 called")) << differ;
+    EXPECT_TRUE(absl::StrContains(differ.message(), "rank 3 called")) << differ;
   });
 }
 

@@ -51,7 +51,7 @@ inline OffloadPlan OffloadPlanOf(const Layout& layout, const EngineOptions& opti
   OffloadPlan plan;
   plan.elements = StateElements(layout, options.stage, rank);
   plan.first = plan.elements;
-  plan.states = (PrecisionOf(options, layout.world_size()).has_masters() ? 1 : 0) +
+  plan.states = (PrecisionOf(options, layout.ranks()).has_masters() ? 1 : 0) +
                 static_cast<int>(optim::StateNames(options.optimizer).size());
   if (options.offload_optimizer.target == OffloadTarget::kNone || !ShardsOptimizer(options.stage)) return plan;
   const double resident = static_cast<double>(plan.elements) * (1 - options.offload_ratio);

@@ -52,7 +52,7 @@ OffloadedUpdate::OffloadedUpdate(device::Device& device, const Layout& layout, c
       options_(&options),
       rank_(rank),
       compute_(&compute),
-      precision_(PrecisionOf(options, layout.world_size())),
+      precision_(PrecisionOf(options, layout.ranks())),
       plan_(OffloadPlanOf(layout, options, rank)),
       parts_(PartsOf(layout, options.stage, rank)),
       begun_(device.MakeEvent()),

@@ -102,7 +102,7 @@ absl::StatusOr<TrainingRun> Train(comm::Communicator& communicator, const std::v
     ZS_RETURN_IF_ERROR(engine->Step());
     ZS_ASSIGN_OR_RETURN(const StepResult result, engine->Result());
     run.results.push_back(result);
-    ZS_RETURN_IF_ERROR(communicator.Barrier({.traffic = comm::Traffic::kControl}).Wait());
+    ZS_RETURN_IF_ERROR(engine->Barrier("end of a step"));
     run.data_bytes.push_back(communicator.wire().sent_bytes(comm::Traffic::kData) - before);
   }
   ZS_RETURN_IF_ERROR(ReadAll(*engine, units, run));

@@ -42,7 +42,7 @@ void HearLine(const std::string& bytes) {
   absl::Notification heard;
   absl::Status why;
   {
-    PeerLines ours(0, std::move(lines), [&](int, const absl::Status& said) {
+    PeerLines ours({.rank = 0, .world_size = 2}, std::move(lines), [&](int, const absl::Status& said) {
       why = said;
       heard.Notify();
     });
