@@ -48,7 +48,8 @@ using namespace zeroshard::backends::doubles;  // NOLINT(google-build-using-name
 
 struct ncclComm {
   std::shared_ptr<CommState> state;
-  std::map<const void*, Registered> registered;  // by the thread that calls NCCL
+  std::map<const void*, Registered>
+      registered;  // changed by the thread that calls NCCL, under Live()'s mutex: ncclMemFree looks
   int splits = 0;
 };
 
@@ -102,6 +103,16 @@ struct OpenGroup {
   }
 };
 thread_local OpenGroup group;
+
+void Register(ncclComm& comm, const void* address, Registered memory) {
+  std::lock_guard<std::mutex> lock(Live().mutex);
+  comm.registered[address] = memory;
+}
+
+void Deregister(ncclComm& comm, const void* address, const char* call) {
+  std::lock_guard<std::mutex> lock(Live().mutex);
+  if (comm.registered.erase(address) == 0) EndTest(absl::StrCat(call, " of what is not registered"));
+}
 
 int RegisteredAs(const ncclComm& comm, const void* address, size_t bytes) {
   auto next = comm.registered.upper_bound(address);
@@ -229,14 +240,13 @@ ncclResult_t ncclMemFree(void* address) {
 
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* address, size_t bytes, void** handle) {
   if (register_fails) return ncclInvalidUsage;
-  Checked(comm, "ncclCommRegister").registered[address] = {bytes, false};
+  Register(Checked(comm, "ncclCommRegister"), address, {bytes, false});
   *handle = address;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  if (Checked(comm, "ncclCommDeregister").registered.erase(handle) == 0)
-    EndTest("ncclCommDeregister of what is not registered");
+  Deregister(Checked(comm, "ncclCommDeregister"), handle, "ncclCommDeregister");
   return ncclSuccess;
 }
 
@@ -255,15 +265,13 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes
   }
   *window = nullptr;
   if (!windows) return ncclSuccess;
-  on.registered[address] = {bytes, true};
+  Register(on, address, {bytes, true});
   *window = static_cast<ncclWindow_t>(address);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  if (Checked(comm, "ncclCommWindowDeregister").registered.erase(window) == 0) {
-    EndTest("ncclCommWindowDeregister of what is no window");
-  }
+  Deregister(Checked(comm, "ncclCommWindowDeregister"), window, "ncclCommWindowDeregister");
   return ncclSuccess;
 }
 
