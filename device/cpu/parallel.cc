@@ -1,5 +1,7 @@
 #include "zeroshard/device/cpu/parallel.h"
 
+#include "zeroshard/device/our_thread.h"
+
 // Of libgomp, which Debian's oneDNN runs on. Called by name, so that no compiler brings an OpenMP runtime of its own, whose
 // threads would contend with oneDNN's.
 extern "C" {
@@ -24,11 +26,15 @@ void RunOnThreads(int threads, void (*run)(void* data, int thread, int threads),
   struct Call {
     void (*run)(void*, int, int);
     void* data;
-  } call{run, data};
+    const void* owner;  // what our kernels allocate on libgomp's threads is the caller's
+  } call{run, data, OurThread::owner()};
   GOMP_parallel(
       [](void* self) {
         const Call& c = *static_cast<Call*>(self);
+        const void* const before = OurThread::owner();
+        OurThread::Begin(c.owner);
         c.run(c.data, omp_get_thread_num(), omp_get_num_threads());
+        OurThread::Begin(before);
       },
       &call, static_cast<unsigned>(threads), 0);
 }
