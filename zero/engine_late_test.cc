@@ -102,6 +102,42 @@ TEST_P(EngineOnLateDevice, GivesTheSameBitsHoweverUnitsAreGathered) {
   }
 }
 
+// Nothing stands between a step, which begins to gather what the optimizer wrote, and a question for a parameter.
+TEST_P(EngineOnLateDevice, GivesParametersThatAreBeingGathered) {
+  const std::vector<model::UnitSpec> units = EqualUnits(3, 700);
+  for (int stage = 1; stage <= 3; ++stage) {
+    for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
+      for (bool all_gather : {true, false}) {
+        EngineOptions options = Options(stage, partition);
+        options.allgather_partitions = all_gather;
+        options.persistence_threshold = stage == 3 ? 1000 : 0;
+        options.accumulation = 1;
+        testing::RunOnRanks(LateRanks({.order = GetParam()}, 2), [&](comm::Communicator& communicator) {
+          const auto run = [&]() -> absl::Status {
+            ZS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(communicator, units, options));
+            ZS_RETURN_IF_ERROR(testing::WriteInitial(*engine, units));
+            ZS_ASSIGN_OR_RETURN(const device::Buffer loss,
+                                communicator.device().Allocate(8, device::Use::kActivations, "loss"));
+            ZS_RETURN_IF_ERROR(testing::RunMicroBatch(*engine, testing::ToyModel(units), {0, 1, 2}, {communicator.rank()},
+                                                      loss.array(device::DType::kFloat64)));
+            ZS_RETURN_IF_ERROR(engine->Step());
+            for (const model::UnitSpec& unit : units) {
+              std::vector<float> at_once(700), later(700);
+              ZS_RETURN_IF_ERROR(engine->ReadParameter(unit.parameters[0].name, at_once));
+              ZS_RETURN_IF_ERROR(engine->Barrier("all is gathered"));
+              ZS_RETURN_IF_ERROR(engine->ReadParameter(unit.parameters[0].name, later));
+              EXPECT_EQ(at_once, later);
+              EXPECT_NE(at_once[0], testing::Initial(unit.parameters[0], 0));
+            }
+            return absl::OkStatus();
+          };
+          EXPECT_EQ(run(), absl::OkStatus());
+        });
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, EngineOnLateDevice,
                          ::testing::Values(LateOrder::kAtOnce, LateOrder::kLazy, LateOrder::kOneFirst, LateOrder::kRandom));
 

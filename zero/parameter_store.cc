@@ -79,16 +79,18 @@ absl::Status ParameterStore::Acquire(int unit) {
     StartGather(b, slot);
   }
   for (int b : u.blocks) {
-    Block& block = blocks_[b];
-    if (block.state == ShardState::kUnsharding) {
-      block.work.WaitOn(*compute_);
-      block.state = ShardState::kUnsharded;
-    }
-    ++block.holders;
+    AwaitGather(blocks_[b]);
+    ++blocks_[b].holders;
   }
   u.holds = true;
   FillArrays(unit);
   return absl::OkStatus();
+}
+
+void ParameterStore::AwaitGather(Block& block) {
+  if (block.state != ShardState::kUnsharding) return;
+  block.work.WaitOn(*compute_);
+  block.state = ShardState::kUnsharded;
 }
 
 void ParameterStore::Release(int unit) {
@@ -159,12 +161,7 @@ device::Array ParameterStore::Whole(int section) const {
 }
 
 void ParameterStore::BeginUpdate() {
-  for (Block& block : blocks_) {
-    if (block.state == ShardState::kUnsharding) {
-      block.work.WaitOn(*compute_);
-      block.state = ShardState::kUnsharded;
-    }
-  }
+  for (Block& block : blocks_) AwaitGather(block);
   for (size_t u = 0; u < units_.size(); ++u) {
     if (units_[u].holds) Release(static_cast<int>(u));
   }

@@ -65,7 +65,7 @@ class ParameterStore {
   ParameterTier* tier() const { return tier_.get(); }
   // to = part of what HoldingOf says of a section, as fp32. from: [piece.count] fp32 of the section, of which all that this rank has
   // is written. Queued on compute; wait under parameter offload. Errors: kDataLoss, from a file.
-  absl::Status ReadHeld(int section, Range part, const device::Array& to) const;
+  absl::Status ReadHeld(int section, Range part, const device::Array& to);
   absl::Status WriteResident(int section, Range piece, const device::Array& from);
   // What lies of a section in this rank's device memory from step to step: all of it, or (stage 3) its own part, but for persistent
   // ones; nothing of others under parameter offload.
@@ -121,6 +121,8 @@ class ParameterStore {
   bool StaysWhole(int section) const;
 
   absl::Status Acquire(int unit);
+  // What is queued on compute from now on finds the block whole, if it is being gathered.
+  void AwaitGather(Block& block);
   void Release(int unit);
   void RecordReleased(int unit);
   bool Reads(UnitPass at) const;

@@ -91,12 +91,15 @@ device::Array ParameterStore::Held(int section) const {
   return Resident(section).Slice(part.first - ResidentRange(section).first, part.count);
 }
 
-absl::Status ParameterStore::ReadHeld(int section, Range part, const device::Array& to) const {
+absl::Status ParameterStore::ReadHeld(int section, Range part, const device::Array& to) {
   const device::Array held = Held(section);
   if (held.empty() && tier_ != nullptr) {
     const int64_t first = layout_->sections()[section].shard_first[communicator_->rank()] + part.first;
     return tier_->Read(*compute_, {first, part.count}, to);
   }
+  // A gather in place may write this rank's part too.
+  Block& block = blocks_[block_of_section_[section]];
+  if (block.whole) AwaitGather(block);
   compute_->device().elementwise().Convert(*compute_, held.Slice(part.first, part.count), to);
   return absl::OkStatus();
 }
