@@ -88,6 +88,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     LeaveFamily();
     if (!watchdog_.joinable()) return;
     stop_agreeing_ = true;
+    Reap();  // What ended as a stream knows, and the watchdog does not yet.
     if (Outstanding()) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
     if (!left_in_peace_ && status().ok()) joined_.notes->Leave();
     // Nobody says that the others are here to destroy it together, but where all took leave.
@@ -200,8 +201,8 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     absl::Status started = status();
     if (started.ok()) started = Start(operation, *flight);
     if (!started.ok()) FailBy(MakeHeader(operation), started);
+    std::lock_guard<std::mutex> lock(mutex_);  // Whoever knows of the end finds it issued.
     stream_->Record(*operation.end);
-    std::lock_guard<std::mutex> lock(mutex_);
     ++issued_;
   }
 

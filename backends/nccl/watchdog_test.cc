@@ -105,6 +105,23 @@ TEST(Watchdog, EndsAllWorkWhereTheDeviceIsBroken) {
   device::cuda::doubles::MendDevices();
 }
 
+TEST(Watchdog, IsNotNeededToDropAPartWhoseOperationsHaveEnded) {
+  NcclGroup group(2);
+  group.Run([](comm::Communicator& rank) {
+    const auto compute = rank.device().MakeStream(device::StreamKind::kCompute);
+    for (int i = 0; i < 10; ++i) {
+      auto part = rank.Split(0, rank.rank());
+      ASSERT_TRUE(part.ok()) << part.status();
+      Caller caller(**part);
+      caller.Sum(7).WaitOn(*compute);
+      compute->Synchronize();
+      part->reset();
+      ASSERT_TRUE(rank.status().ok()) << rank.status();
+      ASSERT_TRUE(rank.Barrier().Wait().ok()) << rank.status();
+    }
+  });
+}
+
 TEST(Watchdog, LeavesTheProcessWhereTheAbortDoesNotComeBack) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
