@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -50,7 +51,6 @@ struct ncclComm {
   std::shared_ptr<CommState> state;
   std::map<const void*, Registered>
       registered;  // changed by the thread that calls NCCL, under Live()'s mutex: ncclMemFree looks
-  int splits = 0;
 };
 
 namespace {
@@ -58,22 +58,22 @@ namespace {
 struct LiveComms {
   std::mutex mutex;
   std::map<ncclComm*, std::unique_ptr<ncclComm>> comms;
-  int made = 0;
 };
 LiveComms& Live() {
   static LiveComms* const live = new LiveComms;  // Never destroyed: threads may outlive main.
   return *live;
 }
 
-ncclComm* Add(const std::string& name, int rank, int world_size) {
+ncclResult_t Add(const SharedPlace& place, int rank, int world_size, ncclComm_t* added) {
   auto comm = std::make_unique<ncclComm>();
   comm->state = std::make_shared<CommState>();
   comm->state->rank = rank;
-  comm->state->shared = SharedGroup::Open(name, rank, world_size);
+  comm->state->shared = SharedGroup::Open(place, rank, world_size);
+  if (comm->state->shared == nullptr) return ncclRemoteError;
   std::lock_guard<std::mutex> lock(Live().mutex);
-  ncclComm* const key = comm.get();
-  Live().comms[key] = std::move(comm);
-  return key;
+  *added = comm.get();
+  Live().comms[*added] = std::move(comm);
+  return ncclSuccess;
 }
 
 ncclComm& Checked(ncclComm_t comm, const char* call) {
@@ -175,15 +175,16 @@ const char* ncclGetLastError(ncclComm_t) { return "the double says no more"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::memset(id, 0, sizeof *id);
-  std::lock_guard<std::mutex> lock(Live().mutex);
-  std::snprintf(id->internal, sizeof id->internal, "/zeroshard_nccl_%d_%d", getpid(), ++Live().made);
+  const SharedPlace place = SharedGroup::Make();
+  std::memcpy(id->internal, &place, sizeof place);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int world_size, ncclUniqueId id, int rank, ncclConfig_t* config) {
   if (config == nullptr || config->blocking != 1) EndTest("a communicator that does not block, which ours never is");
-  *comm = Add(id.internal, rank, world_size);
-  return ncclSuccess;
+  SharedPlace place;
+  std::memcpy(&place, id.internal, sizeof place);
+  return Add(place, rank, world_size, comm);
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
@@ -192,17 +193,20 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   CommState& state = *whole.state;
   const int64_t choice = (static_cast<int64_t>(color) << 32) + key;
   const std::vector<int64_t> choices = state.shared->Exchange(state.rank, choice, state.aborted);
-  const int split = ++whole.splits;
   if (choices.empty()) return ncclRemoteError;
-  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
   int rank = 0, world_size = 0;
-  for (const int64_t theirs : choices) {
-    if (theirs >> 32 != color) continue;
-    ++world_size;
-    if (theirs < choice) ++rank;
+  size_t first = 0;  // of the part
+  for (size_t r = 0; r < choices.size(); ++r) {
+    if (choices[r] >> 32 != color) continue;
+    if (world_size++ == 0 || choices[r] < choices[first]) first = r;
+    if (choices[r] < choice) ++rank;
   }
-  *part = Add(absl::StrCat(state.shared->name(), "_", split, "_", color), rank, world_size);
-  return ncclSuccess;
+  SharedPlace place;
+  if (color != NCCL_SPLIT_NOCOLOR && rank == 0) place = SharedGroup::Make();
+  const std::vector<int64_t> places = state.shared->Exchange(state.rank, std::bit_cast<int64_t>(place), state.aborted);
+  if (places.empty()) return ncclRemoteError;
+  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
+  return Add(std::bit_cast<SharedPlace>(places[first]), rank, world_size, part);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {

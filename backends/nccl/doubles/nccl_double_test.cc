@@ -2,13 +2,19 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/device/late/end_test.h"
 
@@ -38,10 +44,11 @@ void OnTwoRanks(const std::function<void(Rank&)>& body) {
       ncclCommInitRankConfig(&rank.comm, 2, id, r, &config);
       body(rank);
       cudaStreamSynchronize(rank.stream);
-      std::exit(0);  // Not reached where the test ends as it should.
     });
   }
+  // One of them may be through before the other looks.
   for (std::thread& thread : threads) thread.join();
+  std::exit(0);  // Not reached where the test ends as it should.
 }
 
 void AllReduce(const Rank& rank, size_t count, ncclDataType_t dtype = ncclFloat32) {
@@ -121,6 +128,39 @@ TEST(NcclDouble, EndsTheTestByName) {
   for (const Fault& fault : Faults()) {
     EXPECT_EXIT(OnTwoRanks(fault.body), ::testing::ExitedWithCode(device::kLateExitCode), fault.says) << fault.says;
   }
+}
+
+// Lines of a process's memory that speak of the double's; empty: not in time.
+std::string AwaitMemoryOf(pid_t process) {
+  for (int i = 0; i < 60'000; ++i) {
+    std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("zeroshard_nccl") != line.npos) return line;
+    }
+    usleep(1000);
+  }
+  return "";
+}
+
+TEST(NcclDouble, LeavesNothingWhereARankIsKilledBeforeAllAreThere) {
+  auto* const id = static_cast<ncclUniqueId*>(
+      mmap(nullptr, sizeof(ncclUniqueId), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  ncclComm_t comm = nullptr;
+  const pid_t first = fork();
+  if (first == 0) {
+    ncclGetUniqueId(id);
+    ncclCommInitRankConfig(&comm, 2, *id, 0, &config);
+    _exit(0);
+  }
+  EXPECT_THAT(AwaitMemoryOf(first), ::testing::EndsWith("(deleted)")) << "it has a name, under which it stays";
+  kill(first, SIGKILL);
+  int status = 0;
+  waitpid(first, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, *id, 1, &config), ncclRemoteError);
+  munmap(id, sizeof *id);
 }
 
 }  // namespace

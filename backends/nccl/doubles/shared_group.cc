@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/late/end_test.h"
@@ -23,20 +25,27 @@ struct SharedGroup::Memory {
   Channel channels[kMostRanks][kMostRanks];
 };
 
-std::shared_ptr<SharedGroup> SharedGroup::Open(const std::string& name, int rank, int world_size) {
-  if (world_size > kMostRanks) device::EndTest(absl::StrCat("the double of NCCL carries ", kMostRanks, " ranks"));
-  const int file = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
+SharedPlace SharedGroup::Make() {
+  const int file = memfd_create("zeroshard_nccl", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, sizeof(Memory)) != 0) {
-    device::EndTest(absl::StrCat("shared memory ", name, ": ", std::strerror(errno)));
+    device::EndTest(absl::StrCat("shared memory: ", std::strerror(errno)));
   }
-  void* const mapped = mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return {.process = getpid(), .file = file};
+}
+
+std::shared_ptr<SharedGroup> SharedGroup::Open(const SharedPlace& place, int rank, int world_size) {
+  if (world_size > kMostRanks) device::EndTest(absl::StrCat("the double of NCCL carries ", kMostRanks, " ranks"));
+  const std::string path = absl::StrCat("/proc/", place.process, "/fd/", place.file);
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0 && errno == ENOENT) return nullptr;
+  void* const mapped = file < 0 ? MAP_FAILED : mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED) device::EndTest(absl::StrCat("shared memory ", path, ": ", std::strerror(errno)));
   close(file);
-  if (mapped == MAP_FAILED) device::EndTest(absl::StrCat("shared memory ", name, ": ", std::strerror(errno)));
   auto* const memory = static_cast<Memory*>(mapped);  // Zeroes are what all of it begins with.
   memory->joined.fetch_add(1);
   while (memory->joined.load() < world_size) Pause();
-  if (rank == 0) shm_unlink(name.c_str());
-  return std::shared_ptr<SharedGroup>(new SharedGroup(name, world_size, memory));
+  if (rank == 0 && place.process == getpid()) close(place.file);
+  return std::shared_ptr<SharedGroup>(new SharedGroup(world_size, memory));
 }
 
 SharedGroup::~SharedGroup() { munmap(memory_, sizeof(Memory)); }
