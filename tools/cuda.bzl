@@ -3,7 +3,7 @@
 Without a toolkit (@local_cuda) all of these targets are incompatible, and skipped.
 """
 
-load("@local_cuda//:defs.bzl", "CUDA_HOME")
+load("@local_cuda//:defs.bzl", "CUDA_FOUND", "CUDA_HOME")
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//tools:cc.bzl", "zs_cc_library")
 
@@ -126,4 +126,30 @@ def cuda_kernels(name, srcs, hdrs, deps = [], kernel_deps = [], **kwargs):
         alwayslink = True,
         deps = inner + [Label("//device/cuda/doubles:launch_on_double")],
         **kwargs
+    )
+
+def calls_not_doubled(name, prefix, srcs):
+    """A source NAME.cc: each function of the toolkit that `srcs` do not define ends the test by its name.
+
+    Args:
+      name: of the source, without its suffix.
+      prefix: which functions: a regular expression of how their names begin.
+      srcs: the doubles' sources.
+    """
+    native.genrule(
+        name = name,
+        testonly = True,
+        srcs = ["@local_cuda//:doubled_headers"] + srcs,
+        outs = [name + ".cc"],
+        cmd = """
+            calls() { grep -ohE "^[a-zA-Z].*\\b(%s)[A-Z]\\w*\\(" "$$@" | grep -oE "\\b(%s)[A-Z]\\w*\\(" | tr -d "(" | sort -u; }
+            {
+              echo '#include "zeroshard/device/late/end_test.h"'
+              echo 'extern "C" {'
+              comm -23 <(calls $(locations @local_cuda//:doubled_headers)) <(calls %s) | sed -E \
+                's/.*/void &() { zeroshard::device::EndTest("& is called, which the doubles do not have"); }/'
+              echo '}'
+            } >$@
+        """ % (prefix, prefix, " ".join(["$(location %s)" % src for src in srcs])),
+        target_compatible_with = [] if CUDA_FOUND else ["@platforms//:incompatible"],
     )

@@ -1,3 +1,4 @@
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <vector>
@@ -118,6 +119,11 @@ TEST(LaunchDeathTest, HostCodeThatTouchesAnAddressDies) {
 TEST(LaunchDeathTest, TheDefaultStreamEnds) {
   Rig rig;
   EXPECT_EXIT(Axpy(nullptr, Rig::kElements, 3, rig.x, rig.y), kExitCode, "AxpyKernel.*default stream");
+}
+
+TEST(Doubles, EndTheTestAtACallThatTheyDoNotHave) {
+  EXPECT_EXIT(cudaDeviceReset(), kExitCode, "cudaDeviceReset is called, which the doubles do not have");
+  EXPECT_EXIT(cublasLtDisableCpuInstructionsSetMask(0), kExitCode, "cublasLtDisableCpuInstructionsSetMask is called");
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ std::vector<Fault> Faults() {
          ncclCommRegister(rank.comm, rank.memory, 4096, &handle);
          ncclMemFree(rank.memory);
        }},
-      {"ncclAlltoAll is called, which the double of NCCL does not have",
+      {"ncclAlltoAll is called, which the doubles do not have",
        [](Rank& rank) { ncclAlltoAll(rank.memory, rank.memory, 1, ncclFloat32, rank.comm, rank.stream); }},
   };
 }

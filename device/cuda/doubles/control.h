@@ -2,7 +2,7 @@
 //
 // The doubles are the calls that we make of the CUDA runtime (and cuBLASLt, and NCCL), over host memory, on device/late's engine: addresses
 // that host code cannot touch, streams that run as late as they may, clocks that end the test (exit code 99) at two unordered
-// accesses. Each device has an engine of its own, from its first stream, event or memory until its last is gone. What a test does not set
+// accesses; and any other call of theirs ends it by its name. Each device has an engine of its own, from its first stream, event or memory until its last is gone. What a test does not set
 // comes from the environment, so that processes can be told too:
 //   ZEROSHARD_DOUBLE_DEVICES  number of devices; default 8
 //   ZEROSHARD_DOUBLE_ORDER    at_once, lazy (default), communication_first, compute_first, random
