@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
-#include "zeroshard/device/late/late_device.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/formulas.h"
@@ -199,20 +198,6 @@ TEST(EngineHybrid, WorldInvariantRunsHaveTheBitsOfOneGroup) {
       }
     }
   });
-}
-
-TEST(EngineHybrid, IsOrderedByEvents) {
-  int turn = 0;
-  for (device::LateOrder order : {device::LateOrder::kLazy, device::LateOrder::kOneFirst, device::LateOrder::kRandom}) {
-    ForEachStageAndPartition([&](int stage, Partition partition) {
-      EngineOptions options = Options(stage, partition, 2);
-      options.reduce_bucket_size = 300;
-      options.overlap = turn++ % 2 == 0;
-      options.dtype = turn % 3 == 0 ? DType::kFloat32 : DType::kBfloat16;
-      const auto late = [order] { return device::MakeLateDevice({.order = order, .seed = 7}); };
-      ExpectReference(OddUnits(), options, {.world_size = 4, .make_device = late}, {.steps = 2});
-    });
-  }
 }
 
 // ((0+1)+2) + ((3+4)+5) is not ((0+1)+(2+3)) + (4+5): each sum of six has at most five roundings of 2^-24, either way.

@@ -3,21 +3,14 @@
 // having.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <functional>
 #include <memory>
-#include <optional>
-#include <utility>
 #include <vector>
 
-#include "zeroshard/device/late/end_test.h"
 #include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/testing/expect_reference.h"
+#include "zeroshard/zero/testing/left_out_waits.h"
 #include "zeroshard/zero/testing/toy_units.h"
 
 namespace zeroshard::zero {
@@ -141,66 +134,6 @@ TEST_P(EngineOnLateDevice, GivesParametersThatAreBeingGathered) {
 INSTANTIATE_TEST_SUITE_P(Orders, EngineOnLateDevice,
                          ::testing::Values(LateOrder::kAtOnce, LateOrder::kLazy, LateOrder::kOneFirst, LateOrder::kRandom));
 
-using Training = std::function<absl::Status(comm::Communicator& communicator)>;
-
-// Runs it on two ranks, the first one's device without a wait, if one is given. Gives that device's waits.
-std::vector<device::WaitPoint> RunWithout(const Training& training, std::optional<device::WaitPoint> left_out) {
-  bool first = true;
-  const auto make_device = [&] {
-    const bool is_first = std::exchange(first, false);
-    return device::MakeOrderedDevice({}, is_first ? left_out : std::nullopt);
-  };
-  std::vector<device::WaitPoint> waits;
-  testing::RunOnRanks({.world_size = 2, .make_device = make_device}, [&](comm::Communicator& communicator) {
-    const absl::Status status = training(communicator);
-    EXPECT_TRUE(status.ok()) << status;
-    if (communicator.rank() == 0) waits = device::WaitsOf(communicator.device());
-  });
-  return waits;
-}
-
-enum class WithoutWait { kNeverCame, kCaught, kMissed };
-
-// In a process of its own, which the device ends where it sees two unordered accesses.
-WithoutWait RunInChildWithout(const Training& training, const device::WaitPoint& point) {
-  constexpr int kNeverCame = 3;
-  const pid_t child = fork();
-  if (child == 0) {
-    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(1);
-    const std::vector<device::WaitPoint> waits = RunWithout(training, point);
-    const bool came = std::any_of(waits.begin(), waits.end(), [&](const device::WaitPoint& wait) {
-      return wait.stream == point.stream && wait.index == point.index;
-    });
-    _exit(came ? 0 : kNeverCame);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == device::kLateExitCode) return WithoutWait::kCaught;
-  return WIFEXITED(status) && WEXITSTATUS(status) == kNeverCame ? WithoutWait::kNeverCame : WithoutWait::kMissed;
-}
-
-// A wait tells a stream nothing new where the host happened to learn it earlier: then it does not come, waits after it have
-// other numbers, and now and then a later one covers it. So each is left out until the device sees it, and one that came this
-// often without being seen is a wait that nothing checks.
-void ExpectEachWaitIsMissed(const Training& training) {
-  constexpr int kRuns = 400, kOften = 60;
-  const std::vector<device::WaitPoint> waits = RunWithout(training, std::nullopt);
-  EXPECT_GT(waits.size(), 5u);
-  int caught = 0;
-  for (const device::WaitPoint& point : waits) {
-    WithoutWait seen = WithoutWait::kNeverCame;
-    int missed = 0;
-    for (int i = 0; i < kRuns && missed < kOften && seen != WithoutWait::kCaught; ++i) {
-      seen = RunInChildWithout(training, point);
-      if (seen == WithoutWait::kMissed) ++missed;
-    }
-    if (seen == WithoutWait::kCaught) ++caught;
-    EXPECT_LT(missed, kOften) << "stream " << point.stream << ", wait " << point.index << " of " << waits.size();
-  }
-  // All but the few that come in one timing of the threads alone.
-  EXPECT_GE(caught + 2, static_cast<int>(waits.size()));
-}
-
 // Stage 3 has more waits than it needs: a gather and a reduction are waited for one after the other, and the communicator runs them in
 // order. So its gathers are looked at by themselves, below.
 TEST(EngineWithoutAWait, IsCaughtInTraining) {
@@ -208,7 +141,7 @@ TEST(EngineWithoutAWait, IsCaughtInTraining) {
     SCOPED_TRACE(stage);
     EngineOptions options = Options(stage, Partition::kFlat);
     options.optimizer.groups = {{}};
-    ExpectEachWaitIsMissed([&](comm::Communicator& communicator) {
+    testing::ExpectEachWaitIsMissed({}, [&](comm::Communicator& communicator) {
       return testing::Train(communicator, EqualUnits(3, 500), options, {.steps = 2}).status();
     });
   }
@@ -218,7 +151,7 @@ TEST(EngineWithoutAWait, IsCaughtInForwardPassesOfStageThree) {
   const std::vector<model::UnitSpec> units = EqualUnits(4, 500);
   EngineOptions options = Options(3, Partition::kFlat);
   options.optimizer.groups = {{}};
-  ExpectEachWaitIsMissed([&](comm::Communicator& communicator) -> absl::Status {
+  testing::ExpectEachWaitIsMissed({}, [&](comm::Communicator& communicator) -> absl::Status {
     ZS_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(communicator, units, options));
     ZS_RETURN_IF_ERROR(testing::WriteInitial(*engine, units));
     ZS_ASSIGN_OR_RETURN(const device::Buffer loss, communicator.device().Allocate(8, device::Use::kActivations, "loss"));

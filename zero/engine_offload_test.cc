@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "zeroshard/device/exact_sum.h"
-#include "zeroshard/device/late/late_device.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/testing/expect_reference.h"
 #include "zeroshard/zero/testing/toy_units.h"
@@ -169,23 +168,6 @@ TEST_P(EngineOffload, HoldsTheFormulasBytesInBothMemories) {
           EXPECT_EQ(host.now(use), 0);
       });
     });
-  }
-}
-
-TEST_P(EngineOffload, IsOrderedByEventsOnADeviceThatRunsLate) {
-  for (const device::LateOrder order :
-       {device::LateOrder::kLazy, device::LateOrder::kOneFirst, device::LateOrder::kRandom}) {
-    EngineOptions options = Options();
-    options.accumulation = 2;
-    options.dtype = order == device::LateOrder::kLazy ? DType::kFloat32 : DType::kBfloat16;
-    options.offload_ratio = order == device::LateOrder::kRandom ? 0.6 : 1;
-    if (options.stage == 3 && options.offload_ratio == 1) {
-      const bool lazy = order == device::LateOrder::kLazy;
-      options.offload_parameters = {.target = lazy ? OffloadTarget::kHost : OffloadTarget::kFile, .folder = folder_.path()};
-    }
-    const testing::RankOptions ranks{.world_size = 2,
-                                     .make_device = [order] { return device::MakeLateDevice({.order = order, .seed = 3}); }};
-    ExpectReference(OddUnits(), options, ranks, {.steps = 2});
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "zeroshard/device/late/late_device.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/recorder.h"
 #include "zeroshard/zero/formulas.h"
@@ -56,15 +55,6 @@ TEST(EngineUpdate, BucketsAndBroadcastsChangeNoBitAndNoByte) {
       for (int r = 0; r < world; ++r) {
         for (int64_t sent : runs[r].data_bytes) EXPECT_EQ(sent, PredictDataBytes(layout, options, r)) << "rank " << r;
       }
-    });
-  }
-}
-
-TEST(EngineUpdate, BucketsAndBroadcastsAreOrderedByEvents) {
-  for (device::LateOrder order : {device::LateOrder::kLazy, device::LateOrder::kOneFirst, device::LateOrder::kRandom}) {
-    ForEachWay([&](const EngineOptions& options) {
-      const auto late = [order] { return device::MakeLateDevice({.order = order, .seed = 3}); };
-      ExpectReference(OddUnits(), options, {.world_size = 2, .make_device = late}, {.steps = 2});
     });
   }
 }

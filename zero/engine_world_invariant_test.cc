@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "zeroshard/device/late/late_device.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/formulas.h"
@@ -141,19 +140,6 @@ TEST(WorldInvariant, MicroBatchesThatLeaveUnitsOutOrAreTooFewStillAddUp) {
                        return testing::Schedule{{0, 1, 2, 1}, {2, 0}, {1, 2, 1, 0}};
                      }});
   });
-}
-
-TEST(WorldInvariant, IsOrderedByEvents) {
-  for (device::LateOrder order : {device::LateOrder::kLazy, device::LateOrder::kOneFirst, device::LateOrder::kRandom}) {
-    ForEachStageAndPartition([&](int stage, Partition partition) {
-      for (bool overlap : {true, false}) {
-        EngineOptions options = Options(stage, partition, 4, overlap ? DType::kFloat32 : DType::kBfloat16);
-        options.overlap = overlap;
-        const auto late = [order] { return device::MakeLateDevice({.order = order, .seed = 7}); };
-        ExpectReference(OddUnits(), options, {.world_size = 2, .make_device = late}, {.steps = 2});
-      }
-    });
-  }
 }
 
 TEST(WorldInvariant, IsRefusedWithTheReasonWhereTreesDoNotNest) {

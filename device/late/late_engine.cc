@@ -86,6 +86,7 @@ void LateEngine::EndThread(std::thread::id id) {
 
 LateEngine::Queued& LateEngine::Add(Queue& queue, int stream, const char* name, std::span<const Access> accesses) {
   queue.clock.Merge(ThreadClock());
+  queue.unused.clear();
   const uint64_t sequence = ++queue.issued;
   // First the reads: an operation may read and write the same memory.
   for (const bool write : {false, true}) {
@@ -195,6 +196,7 @@ bool LateEngine::RunAny() {
 void LateEngine::Synchronize(int stream) {
   std::unique_lock<std::mutex> lock(mutex_);
   Queue& queue = queues_[static_cast<size_t>(stream)];
+  queue.unused.clear();
   const Clock clock = queue.clock;
   Demand(lock, queue, queue.issued);
   ThreadClock().Merge(clock);
@@ -212,6 +214,7 @@ void LateEngine::Record(int stream, LateRecord& record) {
     std::lock_guard<std::mutex> lock(mutex_);
     Queue& queue = queues_[static_cast<size_t>(stream)];
     queue.clock.Merge(ThreadClock());
+    queue.unused.clear();
     record.expected = false;
     record.stream = stream;
     record.sequence = queue.issued;
@@ -231,18 +234,27 @@ void LateEngine::Wait(int stream, const LateRecord& record) {
   Queue& queue = queues_[static_cast<size_t>(stream)];
   queue.clock.Merge(ThreadClock());
   if (!queue.clock.Knows(record.clock)) {
-    const int64_t index = queue.waits++;
+    const int64_t index = CountWait(queue, record.clock);
     if (left_out_ && left_out_->stream == stream && left_out_->index == index) return;
   }
   queue.clock.Merge(record.clock);
-  const uint64_t sequence = ++queue.issued;
-  queue.clock.Advance(stream, sequence);
   Queued item;
-  item.sequence = sequence;
+  item.sequence = ++queue.issued;
   item.on = record.stream;
   item.on_sequence = record.sequence;
   queue.queued.push_back(std::move(item));
   RunAsOptionsSay(queue);
+}
+
+// The item itself adds nothing to what the queue knows.
+int64_t LateEngine::CountWait(Queue& queue, const Clock& told) {
+  for (const auto& [index, earlier] : queue.unused) {
+    if (told.Knows(earlier)) queue.told_again[index] = true;
+  }
+  const size_t index = queue.told_again.size();
+  queue.told_again.push_back(false);
+  queue.unused.emplace_back(index, told);
+  return static_cast<int64_t>(index);
 }
 
 void LateEngine::Expect(LateRecord& record) {
@@ -290,7 +302,10 @@ std::vector<WaitPoint> LateEngine::waits() {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<WaitPoint> points;
   for (size_t s = 0; s < queues_.size(); ++s) {
-    for (int64_t i = 0; i < queues_[s].waits; ++i) points.push_back({static_cast<int>(s), i});
+    const std::vector<bool>& told_again = queues_[s].told_again;
+    for (size_t i = 0; i < told_again.size(); ++i) {
+      if (!told_again[i]) points.push_back({static_cast<int>(s), static_cast<int64_t>(i)});
+    }
   }
   return points;
 }

@@ -27,6 +27,7 @@
 #include <span>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -98,7 +99,9 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
     std::deque<Queued> queued;
     uint64_t issued = 0, done = 0;
     Clock clock;
-    int64_t waits = 0;  // That ordered anything.
+    // Waits that ordered anything; of each, whether a later one told all of it again before anything made use of it.
+    std::vector<bool> told_again;
+    std::vector<std::pair<size_t, Clock>> unused;  // of those: what nothing has made use of yet
   };
 
   bool IsDone(const LateRecord& record) const;
@@ -113,6 +116,8 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
   void Demand(std::unique_lock<std::mutex>& lock, Queue& queue, uint64_t sequence);
   bool RunAny();
   void RunAsOptionsSay(Queue& queue);
+  // Counts a wait of `queue` for what `told` knows; its index.
+  int64_t CountWait(Queue& queue, const Clock& told);
 
   const LateOptions options_;
   std::mutex mutex_;

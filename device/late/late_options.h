@@ -25,7 +25,8 @@ struct LateOptions {
 };
 
 // The index-th Stream::Wait that ordered anything on the stream-th stream, by order of creation. Waits that tell a stream
-// nothing new are not counted: nobody would miss them.
+// nothing new are not counted: nobody would miss them. Nor would anybody miss one that a later wait of the stream tells all of again
+// before anything is queued or recorded: it is counted, and left out of every list.
 struct WaitPoint {
   int stream = 0;
   int64_t index = 0;

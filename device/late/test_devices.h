@@ -22,6 +22,8 @@ struct TestDevice {
 };
 
 std::vector<TestDevice> TestDevices();
+// The first of them, for what need not be tried on each: cpu, or cuda.
+inline std::unique_ptr<Device> MakeTestDevice() { return TestDevices().front().make(); }
 
 // The one of them whose streams run as `order` says, and which ends the test at two unordered accesses: late, or cuda. `left_out`: a wait
 // that orders nothing.

@@ -1,0 +1,157 @@
+// The order of what moves besides a plain step (engine_late_test.cc), by events alone: offload, the gathering of what is updated,
+// world-invariant sums, hybrid groups. On device/late, or on device/cuda over the doubles.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "zeroshard/device/late/test_devices.h"
+#include "zeroshard/zero/testing/expect_reference.h"
+#include "zeroshard/zero/testing/left_out_waits.h"
+#include "zeroshard/zero/testing/toy_units.h"
+
+namespace zeroshard::zero {
+namespace {
+
+using device::DType;
+using device::LateOrder;
+using testing::EqualUnits;
+using testing::ExpectReference;
+using testing::OddUnits;
+
+class EngineOrder : public ::testing::TestWithParam<LateOrder> {
+ protected:
+  void ExpectBitsWithoutARace(const EngineOptions& options, int world_size) {
+    const LateOrder order = GetParam();
+    const auto make_device = [order] { return device::MakeOrderedDevice({.order = order, .seed = 7}); };
+    ExpectReference(OddUnits(), options, {.world_size = world_size, .make_device = make_device}, {.steps = 2});
+  }
+  bool lazy() const { return GetParam() == LateOrder::kLazy; }
+};
+
+EngineOptions Options(int stage, Partition partition) {
+  EngineOptions options;
+  options.stage = stage;
+  options.partition = partition;
+  options.reduce_bucket_size = 1000;
+  options.clip = 0.5;
+  options.optimizer.groups = {{.weight_decay = 0.1}, {}};
+  return options;
+}
+
+void ForEachStageAndPartition(int first_stage, const std::function<void(int stage, Partition partition)>& check) {
+  for (int stage = first_stage; stage <= 3; ++stage) {
+    for (const Partition partition : {Partition::kFlat, Partition::kTensor}) check(stage, partition);
+  }
+}
+
+EngineOptions Offloaded(int stage, Partition partition, OffloadTarget target) {
+  EngineOptions options = Options(stage, partition);
+  options.accumulation = 2;
+  options.sub_group_size = 700;
+  options.offload_optimizer = {.target = target, .folder = ::testing::TempDir()};
+  return options;
+}
+
+TEST_P(EngineOrder, OfOffload) {
+  ForEachStageAndPartition(1, [&](int stage, Partition partition) {
+    for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
+      EngineOptions options = Offloaded(stage, partition, target);
+      options.dtype = lazy() ? DType::kFloat32 : DType::kBfloat16;
+      options.offload_ratio = GetParam() == LateOrder::kRandom ? 0.6 : 1;
+      if (stage == 3 && options.offload_ratio == 1) {
+        options.offload_parameters = {.target = lazy() ? OffloadTarget::kHost : OffloadTarget::kFile,
+                                      .folder = ::testing::TempDir()};
+      }
+      ExpectBitsWithoutARace(options, 2);
+    }
+  });
+}
+
+TEST_P(EngineOrder, OfTheGatheringOfWhatIsUpdated) {
+  ForEachStageAndPartition(1, [&](int stage, Partition partition) {
+    for (const int64_t bucket : {0, 1, 700, 1'000'000}) {
+      for (const bool all_gather : {true, false}) {
+        EngineOptions options = Options(stage, partition);
+        options.persistence_threshold = stage == 3 ? 404 : 0;
+        options.allgather_bucket_size = bucket;
+        options.allgather_partitions = all_gather;
+        options.overlap = bucket != 700;
+        ExpectBitsWithoutARace(options, 2);
+      }
+    }
+  });
+}
+
+TEST_P(EngineOrder, OfWorldInvariantSums) {
+  ForEachStageAndPartition(0, [&](int stage, Partition partition) {
+    for (const bool overlap : {true, false}) {
+      EngineOptions options = Options(stage, partition);
+      options.world_invariant = true;
+      options.accumulation = 4;
+      options.reduce_bucket_size = 700;
+      options.dtype = overlap ? DType::kFloat32 : DType::kBfloat16;
+      options.overlap = overlap;
+      ExpectBitsWithoutARace(options, 2);
+    }
+  });
+}
+
+TEST_P(EngineOrder, OfHybridGroups) {
+  int turn = GetParam() == LateOrder::kRandom ? 1 : 0;
+  ForEachStageAndPartition(1, [&](int stage, Partition partition) {
+    EngineOptions options = Options(stage, partition);
+    options.shard_size = 2;
+    options.reduce_bucket_size = 300;
+    options.overlap = turn++ % 2 == 0;
+    options.dtype = turn % 3 == 0 ? DType::kFloat32 : DType::kBfloat16;
+    ExpectBitsWithoutARace(options, 4);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, EngineOrder, ::testing::Values(LateOrder::kLazy, LateOrder::kOneFirst, LateOrder::kRandom));
+
+void ExpectEachWaitIsMissed(const EngineOptions& options, int world_size) {
+  testing::ExpectEachWaitIsMissed({.world_size = world_size}, [&](comm::Communicator& communicator) {
+    return testing::Train(communicator, EqualUnits(3, 500), options, {.steps = 2}).status();
+  });
+}
+
+TEST(EngineOrderWithoutAWait, IsCaughtUnderOffload) {
+  for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
+    for (int stage = 1; stage <= (testing::OverNccl() ? 2 : 1); ++stage) {
+      SCOPED_TRACE(std::string(Name(target)) + " " + std::to_string(stage));
+      ExpectEachWaitIsMissed(Offloaded(stage, Partition::kFlat, target), 2);
+    }
+  }
+}
+
+TEST(EngineOrderWithoutAWait, IsCaughtWhereWhatIsUpdatedIsGathered) {
+  for (const bool all_gather : {true, false}) {
+    EngineOptions options = Options(1, Partition::kFlat);
+    options.allgather_bucket_size = 700;
+    options.allgather_partitions = all_gather;
+    ExpectEachWaitIsMissed(options, 2);
+  }
+}
+
+TEST(EngineOrderWithoutAWait, IsCaughtInWorldInvariantSums) {
+  for (int stage = 0; stage <= 2; ++stage) {
+    SCOPED_TRACE(stage);
+    EngineOptions options = Options(stage, Partition::kFlat);
+    options.world_invariant = true;
+    options.accumulation = 4;
+    ExpectEachWaitIsMissed(options, 2);
+  }
+}
+
+TEST(EngineOrderWithoutAWait, IsCaughtInHybridGroups) {
+  // From stage 2 on sums across groups are waited for while backward goes on, which has no use for them yet.
+  EngineOptions options = Options(1, Partition::kFlat);
+  options.shard_size = 2;
+  ExpectEachWaitIsMissed(options, 4);
+}
+
+}  // namespace
+}  // namespace zeroshard::zero
