@@ -151,5 +151,5 @@ def calls_not_doubled(name, prefix, srcs):
               echo '}'
             } >$@
         """ % (prefix, prefix, " ".join(["$(location %s)" % src for src in srcs])),
-        target_compatible_with = [] if CUDA_FOUND else ["@platforms//:incompatible"],
+        target_compatible_with = [] if CUDA_FOUND else ["@local_cuda//:toolkit"],
     )
