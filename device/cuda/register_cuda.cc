@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/cuda_device.h"
 #include "zeroshard/device/cuda/gpus.h"
+#include "zeroshard/device/cuda/near_host.h"
 #include "zeroshard/device/device_registry.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -17,15 +18,17 @@ absl::StatusOr<int> CountGpus() {
   return static_cast<int>(gpus.size());
 }
 
-// A launcher may show each rank its own GPU alone, or all ranks all of them.
+// A launcher may show each rank its own GPU alone, or all ranks all of them. The rank's thread stays near it.
 absl::StatusOr<std::unique_ptr<Device>> MakeRanksGpu(const DeviceOptions& options) {
-  ZS_ASSIGN_OR_RETURN(const int gpus, CountGpus());
+  ZS_ASSIGN_OR_RETURN(const std::vector<Gpu> visible, FindGpus());
+  const auto gpus = static_cast<int>(visible.size());
   const int ordinal = gpus == 1 ? 0 : options.local_rank;
   if (ordinal >= gpus) {
     return absl::FailedPreconditionError(absl::StrCat("too few GPUs: this machine's rank ", options.local_rank,
                                                       " wants one of its own, ", gpus, " are visible; start at most ", gpus,
                                                       " ranks here"));
   }
+  ZS_RETURN_IF_ERROR(StayNear(FindNearHost(visible[static_cast<size_t>(ordinal)].bus_id)));
   return MakeCudaDevice({.ordinal = ordinal, .threads = options.threads});
 }
 
