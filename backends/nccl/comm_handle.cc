@@ -1,9 +1,14 @@
 #include "zeroshard/backends/nccl/comm_handle.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdio>
 #include <memory>
+#include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "zeroshard/backends/nccl/nccl_errors.h"
 
 namespace zeroshard::backends {
@@ -19,6 +24,15 @@ struct Ended {
 };
 
 }  // namespace
+
+void LeaveProcess(const absl::Status& cause, absl::Duration patience) {
+  constexpr int kExitPeerLost = 4;
+  const std::string message = absl::StrCat("error: ", cause.message(), "; ncclCommAbort has not come back within ",
+                                           absl::FormatDuration(patience), ", so this process leaves at once\n");
+  std::fputs(message.c_str(), stderr);
+  std::fflush(stderr);
+  _exit(kExitPeerLost);
+}
 
 bool CommHandle::Enter() {
   std::lock_guard<std::mutex> lock(mutex_);

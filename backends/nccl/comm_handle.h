@@ -20,6 +20,10 @@
 
 namespace zeroshard::backends {
 
+// For whoever Abort has told that NCCL does not come back: neither does anything that waits for the device. Says why on the standard error, and
+// ends the process with the tools' exit code for a lost peer.
+[[noreturn]] void LeaveProcess(const absl::Status& cause, absl::Duration patience);
+
 class CommHandle {
  public:
   explicit CommHandle(ncclComm_t comm) : comm_(comm) {}

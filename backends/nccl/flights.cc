@@ -1,0 +1,74 @@
+#include "zeroshard/backends/nccl/flights.h"
+
+#include "absl/time/clock.h"
+
+namespace zeroshard::backends {
+
+Flights::Flights(device::Device& device) {
+  for (Flight& flight : ring_) flight.start = device.MakeEvent();
+}
+
+void Flights::Take(comm::Operation& operation) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Flight& flight = ring_[(first_ + taken_++) % kRing];
+  flight.operation = &operation;
+  flight.step = operation.record.flight == nullptr ? -1 : operation.record.flight->step;
+  flight.began = false;
+  flight.posted_at = absl::Now();
+}
+
+Flights::Flight& Flights::NextToIssue() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ring_[(first_ + issued_) % kRing];
+}
+
+void Flights::Issue(device::Stream& stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stream.Record(*ring_[(first_ + issued_) % kRing].operation->end);
+  ++issued_;
+}
+
+comm::Operation* Flights::OldestPassed(bool all) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (issued_ == 0) return nullptr;
+  Flight& flight = ring_[first_];
+  if (!flight.began && flight.start->Done()) {
+    flight.began = true;
+    flight.began_at = absl::Now();
+  }
+  return all || flight.operation->end->Done() ? flight.operation : nullptr;
+}
+
+void Flights::DropOldest() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  first_ = (first_ + 1) % kRing;
+  --taken_;
+  --issued_;
+}
+
+bool Flights::empty() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return taken_ == 0;
+}
+
+bool Flights::full() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return taken_ == kRing;
+}
+
+bool Flights::Ended(uint64_t ticket) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return taken_ == 0 || ring_[first_].operation->ticket > ticket;
+}
+
+std::optional<Flights::Oldest> Flights::oldest(int rank, int world_size) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (taken_ == 0) return std::nullopt;
+  const Flight& flight = ring_[first_];
+  return Oldest{.header = comm::MakeHeader(*flight.operation, rank, world_size),
+                .began = flight.began,
+                .posted_at = flight.posted_at,
+                .began_at = flight.began_at};
+}
+
+}  // namespace zeroshard::backends

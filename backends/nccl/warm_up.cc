@@ -1,0 +1,43 @@
+#include "zeroshard/backends/nccl/warm_up.h"
+
+#include "zeroshard/device/device.h"
+#include "zeroshard/device/status_macros.h"
+
+namespace zeroshard::backends {
+namespace {
+
+absl::Status Collectives(const Lane& lane, const device::Array& whole, const device::Array& own) {
+  CallGroup group(lane);
+  group.AllGather(own, whole);
+  group.Broadcast(own, own, 0);
+  group.AllReduce(own, own, ncclSum);
+  group.ReduceScatter(whole, own, ncclSum);
+  group.Reduce(own, own, ncclSum, 0);
+  return group.End();
+}
+
+absl::Status Parts(const Lane& lane, const device::Array& whole, const device::Array& own) {
+  CallGroup group(lane);
+  for (int peer = 0; peer < lane.world_size; ++peer) {
+    if (peer == lane.rank) continue;
+    group.Send(own, peer);
+    group.Receive(whole.Slice(peer, 1), peer);
+  }
+  return group.End();
+}
+
+}  // namespace
+
+absl::Status WarmUp(const Lane& lane, NcclThread& thread, absl::Duration timeout) {
+  const auto warm_up = [lane] {
+    const device::Array whole = lane.scratch.As(device::DType::kFloat32).Slice(0, lane.world_size);
+    const device::Array own = whole.Slice(lane.rank, 1);
+    ZS_RETURN_IF_ERROR(Collectives(lane, whole, own));
+    ZS_RETURN_IF_ERROR(Parts(lane, whole, own));
+    lane.stream->Synchronize();
+    return lane.stream->device().status();
+  };
+  return thread.Call("the first collective", warm_up, timeout);
+}
+
+}  // namespace zeroshard::backends
