@@ -46,7 +46,8 @@ void JobFlags::Register(FlagSet& flags) {
                 {.group = kGroup,
                  .text = "Ranks to start on this machine, where no launcher has.",
                  .example = "--nproc=4",
-                 .unit = "ranks"});
+                 .unit = "ranks",
+                 .default_text = "2; with --device=cuda the GPUs that are visible here"});
   flags.Text(
       "hosts", &hosts_,
       {.group = kGroup,

@@ -46,7 +46,11 @@ absl::StatusOr<Buffer> AllocateHostBuffer(int64_t bytes, Use use, std::string_vi
 }
 
 absl::Status AllocationError(const absl::Status& why, std::string_view what, const MemoryLedger& ledger) {
-  return absl::Status(why.code(), absl::StrCat(std::string(what), ": ", why.message(), "\n", ledger.Table()));
+  return absl::Status(why.code(),
+                      absl::StrCat(std::string(what), ": ", why.message(),
+                                   "; a smaller micro-batch, a higher stage on more ranks, activation checkpointing or "
+                                   "offload need less\n",
+                                   ledger.Table()));
 }
 
 }  // namespace zeroshard::device

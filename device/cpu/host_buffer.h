@@ -18,7 +18,7 @@ namespace zeroshard::device {
 absl::StatusOr<Buffer> AllocateHostBuffer(int64_t bytes, Use use, std::string_view what, MemoryLedger& ledger,
                                           HostPinning* pinning = nullptr);
 
-// `why`, said of `what`, with the ledger's table.
+// `why`, said of `what`, with what would need less; in lines of their own, the ledger's table.
 absl::Status AllocationError(const absl::Status& why, std::string_view what, const MemoryLedger& ledger);
 
 }  // namespace zeroshard::device

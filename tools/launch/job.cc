@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/launch_environment.h"
 #include "zeroshard/comm/store_default.h"
@@ -125,7 +126,11 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
   return farewell;
 }
 
-void SayError(const std::string& message) { std::cerr << absl::StrCat("error: ", message, "\n") << std::flush; }
+// Its first line says it all, and is to be the last that is said: a table comes before.
+void SayError(const std::string& message) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(message, absl::MaxSplits('\n', 1));
+  std::cerr << absl::StrCat(parts.second, "error: ", parts.first, "\n") << std::flush;
+}
 
 int RunOneRank(const JobPlan& plan, const RankBody& body) {
   CatchInterrupts();
@@ -185,13 +190,27 @@ int RunProcesses(const JobPlan& plan) {
                            .ssh = plan.options.ssh});
 }
 
-// Whether each rank of this machine will have a GPU. Where this process is no rank itself, it opens nothing of CUDA's.
+absl::Status Plain(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kPlainPayload, absl::Cord());
+  return status;
+}
+
+// Ranks of each host, where nobody has said. A process that starts ranks opens nothing of CUDA's.
+absl::StatusOr<int> DefaultRanks(const JobOptions& options) {
+  if (options.device != kCuda) return kDefaultRanks;
+  const absl::StatusOr<int> gpus = CountGpusElsewhere();
+  if (!gpus.ok()) return Plain(gpus.status());
+  return gpus;
+}
+
+// Whether each rank of this machine will have a GPU. Ranks on other hosts look for themselves.
 absl::Status CheckGpus(const JobPlan& plan) {
-  if (plan.options.device != kCuda) return absl::OkStatus();
+  if (plan.options.device != kCuda || !plan.options.hosts.empty()) return absl::OkStatus();
   const bool elsewhere = plan.kind == JobPlan::Kind::kProcesses;
+  if (elsewhere && !plan.options.nproc) return absl::OkStatus();
   if (!elsewhere) ZS_RETURN_IF_ERROR(OpenCudaLibrary());
   ZS_ASSIGN_OR_RETURN(const int gpus, elsewhere ? CountGpusElsewhere() : device::CountDevices(kCuda));
-  const bool counted = !plan.options.share_gpu && plan.kind != JobPlan::Kind::kOneRank && plan.options.hosts.empty();
+  const bool counted = !plan.options.share_gpu && plan.kind != JobPlan::Kind::kOneRank;
   if (counted && plan.world_size > gpus) {
     return absl::FailedPreconditionError(absl::StrCat("too few GPUs: ", plan.world_size, " ranks, ", gpus,
                                                       " visible; take --nproc=", gpus,
@@ -219,7 +238,11 @@ absl::StatusOr<JobPlan> PlanRanks(const JobOptions& options) {
     plan.relayed = std::getenv(kRelayVariable) != nullptr;
     return plan;
   }
-  plan.world_size = options.nproc.value_or(kDefaultRanks);
+  if (options.nproc) {
+    plan.world_size = *options.nproc;
+  } else {
+    ZS_ASSIGN_OR_RETURN(plan.world_size, DefaultRanks(plan.options));
+  }
   plan.threads = ThreadsOf(options, plan.world_size);
   if (!options.hosts.empty()) {
     if (options.backend == kInProcess) {
@@ -241,10 +264,8 @@ absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("--backend=nccl joins GPUs: leave out --device=", options.device));
   }
   ZS_ASSIGN_OR_RETURN(JobPlan plan, PlanRanks(options));
-  absl::Status gpus = CheckGpus(plan);
-  if (gpus.ok()) return plan;
-  gpus.SetPayload(kPlainPayload, absl::Cord());
-  return gpus;
+  ZS_RETURN_IF_ERROR(Plain(CheckGpus(plan)));
+  return plan;
 }
 
 int RunJob(const JobPlan& plan, const RankBody& body) {

@@ -23,7 +23,7 @@ namespace zeroshard::tools {
 struct JobOptions {
   std::string backend = "gloo";
   std::string device = "auto";          // "cpu", "cuda"; auto: cuda with nccl, else cpu
-  std::optional<int> nproc = {};        // where it was asked for
+  std::optional<int> nproc = {};        // where it was asked for; else the visible GPUs, or kDefaultRanks
   std::string store = {};               // "file:PATH", "tcp:HOST:PORT"; empty: as the launcher's variables say
   std::string bind = {};                // where to listen; empty: no wider than the job needs
   std::string token_file = {};          // empty: see meeting.h

@@ -1,0 +1,86 @@
+// Which ranks a job of GPUs has, and which GPU each, on the doubles.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "zeroshard/integration_tests/train/tool_process.h"
+
+namespace zeroshard::integration_tests {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> OnDoubles(int devices, const std::vector<std::string>& more = {}) {
+  const auto library = std::filesystem::current_path() / "tools/libzeroshard_cuda_on_doubles.so";
+  std::vector<std::string> environment = {"ZEROSHARD_CUDA_LIBRARY=" + library.string(),
+                                          absl::StrCat("ZEROSHARD_DOUBLE_DEVICES=", devices)};
+  environment.insert(environment.end(), more.begin(), more.end());
+  return environment;
+}
+
+const std::vector<std::string> kBench = {"--ops=barrier", "--sizes=4", "--iterations=1", "--timeout=60"};
+
+std::vector<std::string> Bench(std::vector<std::string> flags) {
+  flags.insert(flags.end(), kBench.begin(), kBench.end());
+  return flags;
+}
+
+TEST(GpuRanks, AreOneForEachVisibleGpuWhereNobodySays) {
+  for (const char* backend : {"--backend=nccl", "--backend=gloo", "--backend=in_process"}) {
+    const ToolResult three = RunTool("tools/comm_bench", Bench({backend, "--device=cuda"}), OnDoubles(3));
+    EXPECT_EQ(three.code, 0) << three.errors;
+    EXPECT_THAT(three.output, HasSubstr(", 3 ranks,")) << backend;
+  }
+  const ToolResult one = RunTool("tools/comm_bench", Bench({"--backend=nccl"}), OnDoubles(1));
+  EXPECT_EQ(one.code, 0) << one.errors;
+  EXPECT_THAT(one.output, HasSubstr("# nccl, 1 ranks,"));
+}
+
+TEST(GpuRanks, AreAsManyAsAskedFor) {
+  const ToolResult fewer = RunTool("tools/comm_bench", Bench({"--backend=nccl", "--nproc=2"}), OnDoubles(3));
+  EXPECT_EQ(fewer.code, 0) << fewer.errors;
+  EXPECT_THAT(fewer.output, HasSubstr("# nccl, 2 ranks,"));
+  const ToolResult shared =
+      RunTool("tools/comm_bench", Bench({"--backend=gloo", "--device=cuda", "--nproc=3", "--share_gpu"}), OnDoubles(2));
+  EXPECT_EQ(shared.code, 0) << shared.errors;
+  EXPECT_THAT(shared.output, HasSubstr("# gloo, 3 ranks,"));
+}
+
+// As a launcher does that gives all ranks the same local rank.
+TEST(GpuRanks, ThatAreOnOneGpuAreRefusedWithHostUuidAndBothRanks) {
+  for (const std::string backend : {"nccl", "gloo"}) {
+    const std::string store = absl::StrCat("--store=file:", ::testing::TempDir(), "/one_gpu_", backend);
+    const auto start = [&](int rank) {
+      return ToolProcess("tools/comm_bench", Bench({"--backend=" + backend, "--device=cuda", store}),
+                         OnDoubles(2, {absl::StrCat("RANK=", rank), "WORLD_SIZE=2", "LOCAL_RANK=0"}));
+    };
+    ToolProcess zero = start(0), one = start(1);
+    for (ToolProcess* rank : {&zero, &one}) {
+      const ToolResult result = rank->Wait();
+      EXPECT_EQ(result.code, 2) << result.errors;
+      EXPECT_THAT(LastLine(result.errors), HasSubstr("ranks 0 and 1 are on one GPU (host "));
+      EXPECT_THAT(LastLine(result.errors),
+                  HasSubstr(", GPU-01010101-0101-0101-0101-010101010101): start one rank for each"));
+    }
+  }
+}
+
+TEST(GpuMemory, ThatDoesNotSufficeIsSaidWithWhoHoldsIt) {
+  for (const char* ranks : {"--nproc=1", "--nproc=2"}) {
+    const ToolResult result =
+        RunTool("tools/comm_bench",
+                {"--backend=gloo", "--device=cuda", ranks, "--ops=broadcast", "--sizes=400000000", "--timeout=60"},
+                OnDoubles(2, {"ZEROSHARD_DOUBLE_MEMORY=300000000"}));
+    EXPECT_EQ(result.code, 6) << result.errors;
+    EXPECT_THAT(result.errors, ::testing::AllOf(HasSubstr("predicted"), HasSubstr("communication   ")));
+    EXPECT_THAT(LastLine(result.errors),
+                ::testing::ContainsRegex(": the GPU has no 400000000 bytes: [0-9]+ of its 300000000 are free; "
+                                         "a smaller micro-batch, .*need less$"));
+  }
+}
+
+}  // namespace
+}  // namespace zeroshard::integration_tests
