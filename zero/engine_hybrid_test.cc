@@ -18,6 +18,7 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/testing/expect_reference.h"
+#include "zeroshard/zero/testing/toy_options.h"
 #include "zeroshard/zero/testing/toy_units.h"
 #include "zeroshard/zero/world_check.h"
 
@@ -28,26 +29,16 @@ using device::DType;
 using device::Use;
 using testing::EqualUnits;
 using testing::ExpectReference;
+using testing::ForEachStageAndPartition;
 using ::testing::HasSubstr;
 using testing::OddUnits;
 using testing::RunOnRanks;
 using testing::TrainingRun;
 
 EngineOptions Options(int stage, Partition partition, int shard_size) {
-  EngineOptions options;
-  options.stage = stage;
-  options.partition = partition;
+  EngineOptions options = testing::ToyOptions(stage, partition);
   options.shard_size = shard_size;
-  options.reduce_bucket_size = 1000;
-  options.clip = 0.5;
-  options.optimizer.groups = {{.weight_decay = 0.1}, {}};
   return options;
-}
-
-void ForEachStageAndPartition(const std::function<void(int stage, Partition partition)>& check) {
-  for (int stage = 1; stage <= 3; ++stage) {
-    for (Partition partition : {Partition::kFlat, Partition::kTensor}) check(stage, partition);
-  }
 }
 
 // Runs two steps, and holds them to the plain loops over all ranks, whose sums know no groups; and what each rank sent to the
@@ -120,7 +111,7 @@ TEST(EngineHybrid, HasTheBitsOfOneGroupWithEveryOption) {
       [](EngineOptions& o) { o.average = false; },
       [](EngineOptions& o) { o.accumulation = 3; },
   };
-  ForEachStageAndPartition([&](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/1, [&](int stage, Partition partition) {
     for (size_t i = 0; i < changes.size(); ++i) {
       EngineOptions options = Options(stage, partition, 2);
       options.dtype = i % 2 == 0 ? DType::kBfloat16 : DType::kFloat32;
@@ -148,7 +139,7 @@ TEST(EngineHybrid, HasTheBitsOfOneGroupHoweverUnitsAreGathered) {
 }
 
 TEST(EngineHybrid, HasTheBitsOfOneGroupUnderOffload) {
-  ForEachStageAndPartition([](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/1, [](int stage, Partition partition) {
     EngineOptions options = Options(stage, partition, 2);
     options.dtype = stage == 2 ? DType::kBfloat16 : DType::kFloat32;
     options.accumulation = 2;
@@ -163,7 +154,7 @@ TEST(EngineHybrid, HasTheBitsOfOneGroupUnderOffload) {
 }
 
 TEST(EngineHybrid, FreezesAndUnfreezesOnAllRanks) {
-  ForEachStageAndPartition([](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/1, [](int stage, Partition partition) {
     const auto freeze = [](int step) -> std::vector<std::pair<std::string, bool>> {
       if (step == 1) return {{"block.0.weight", true}};
       if (step == 2) return {{"block.0.weight", false}};
@@ -176,7 +167,7 @@ TEST(EngineHybrid, FreezesAndUnfreezesOnAllRanks) {
 TEST(EngineHybrid, LeavesUnitsOutAndUsesThemTwice) {
   std::vector<model::UnitSpec> units = EqualUnits(3, 150);
   units[1].uses = 2;
-  ForEachStageAndPartition([&](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/1, [&](int stage, Partition partition) {
     EngineOptions options = Options(stage, partition, 2);
     options.accumulation = 2;
     ExpectReference(units, options, {.world_size = 4}, {.steps = 2, .schedule = [](int) {
@@ -187,7 +178,7 @@ TEST(EngineHybrid, LeavesUnitsOutAndUsesThemTwice) {
 
 // A world of eight ranks is a group of two and four of them, or eight micro-batches of one.
 TEST(EngineHybrid, WorldInvariantRunsHaveTheBitsOfOneGroup) {
-  ForEachStageAndPartition([](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/1, [](int stage, Partition partition) {
     for (const auto& [world, shard, accumulation] : {std::tuple(4, 2, 2), {4, 1, 4}, {8, 4, 1}}) {
       for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
         EngineOptions options = Options(stage, partition, shard);
@@ -202,7 +193,7 @@ TEST(EngineHybrid, WorldInvariantRunsHaveTheBitsOfOneGroup) {
 
 // ((0+1)+2) + ((3+4)+5) is not ((0+1)+(2+3)) + (4+5): each sum of six has at most five roundings of 2^-24, either way.
 TEST(EngineHybrid, GroupsOfThreeAreWithinTheRoundingOfTheirSums) {
-  ForEachStageAndPartition([](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/1, [](int stage, Partition partition) {
     for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
       TrainingRun runs[2];
       for (int i = 0; i < 2; ++i) {
@@ -257,7 +248,7 @@ TEST(EngineHybrid, MuonHasTheBitsOfOneGroup) {
 
 TEST(EngineHybrid, MemoryIsTheFormulas) {
   for (const auto& [world, shard] : {std::pair(4, 2), {4, 1}, {6, 3}, {6, 2}}) {
-    ForEachStageAndPartition([&, world = world, shard = shard](int stage, Partition partition) {
+    ForEachStageAndPartition(/*least_stage=*/1, [&, world = world, shard = shard](int stage, Partition partition) {
       for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
         for (bool reduce_scatter : {true, false}) {
           EngineOptions options = Options(stage, partition, shard);
@@ -336,7 +327,7 @@ TEST(EngineHybrid, StagesTwoBucketsOfTwoByteGradients) {
 }
 
 TEST(EngineHybrid, AGradientThatIsNotFiniteIsNamedWithItsRankOfAll) {
-  ForEachStageAndPartition([](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/1, [](int stage, Partition partition) {
     RunOnRanks({.world_size = 4}, [&](comm::Communicator& communicator) {
       auto engine = Engine::Create(communicator, EqualUnits(1, 100), Options(stage, partition, 2));
       ASSERT_TRUE(engine.ok()) << engine.status();

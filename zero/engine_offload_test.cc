@@ -186,7 +186,6 @@ INSTANTIATE_TEST_SUITE_P(AllStages, EngineOffload, ::testing::ValuesIn(Cases()),
          std::string(Name(tested.param.partition));
 });
 
-// The table of the formulas in plain numbers: 25,600 elements on two ranks, bf16 with Adam, sub-groups of 5,000.
 TEST_P(EngineOffload, FrozenParametersKeepTheirWeightsAndState) {
   const auto freeze = [](int step) -> std::vector<std::pair<std::string, bool>> {
     if (step == 1) return {{"wte", true}, {"block.0.weight", true}};
@@ -205,6 +204,7 @@ TEST_P(EngineOffload, FrozenParametersKeepTheirWeightsAndState) {
   }
 }
 
+// The table of the formulas in plain numbers: 25,600 elements on two ranks, bf16 with Adam, sub-groups of 5,000.
 TEST(EngineOffloadMemory, IsTheFormulasTable) {
   const absl::StatusOr<Layout> layout = Layout::Create(testing::EqualUnits(4, 6400), {.world_size = 2});
   ASSERT_TRUE(layout.ok());

@@ -98,10 +98,6 @@ absl::Status CheckWorldInvariant(const EngineOptions& options) {
         absl::StrCat("communication_dtype is ", std::string(device::Name(*options.communication_dtype)),
                      " with world_invariant, which rounds no sum of a part of the micro-batches; it is fp32, or left out"));
   }
-  if (options.offload_optimizer.target != OffloadTarget::kNone) {
-    return absl::InvalidArgumentError(
-        "offload_optimizer with world_invariant: sums of micro-batches are held in device memory; leave one of them out");
-  }
   return absl::OkStatus();
 }
 

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/testing/expect_reference.h"
+#include "zeroshard/zero/testing/toy_options.h"
 #include "zeroshard/zero/testing/toy_units.h"
 
 namespace zeroshard::zero {
@@ -17,27 +21,17 @@ using device::DType;
 using device::Use;
 using testing::EqualUnits;
 using testing::ExpectReference;
+using testing::ForEachStageAndPartition;
 using testing::OddUnits;
 using testing::RunOnRanks;
 using testing::TrainingRun;
 
 EngineOptions Options(int stage, Partition partition, int accumulation, DType dtype = DType::kFloat32) {
-  EngineOptions options;
-  options.stage = stage;
-  options.partition = partition;
+  EngineOptions options = testing::ToyOptions(stage, partition);
   options.accumulation = accumulation;
   options.dtype = dtype;
   options.world_invariant = true;
-  options.reduce_bucket_size = 700;
-  options.clip = 0.5;
-  options.optimizer.groups = {{.weight_decay = 0.1}, {}};
   return options;
-}
-
-void ForEachStageAndPartition(const std::function<void(int stage, Partition partition)>& check) {
-  for (int stage = 0; stage <= 3; ++stage) {
-    for (Partition partition : {Partition::kFlat, Partition::kTensor}) check(stage, partition);
-  }
 }
 
 // Micro-batch a of rank r of N is sample a N + r of the step.
@@ -62,34 +56,68 @@ absl::StatusOr<TrainingRun> TrainOnNumberedSamples(comm::Communicator& communica
   return run;
 }
 
+// What each rank comes to, [rank].
+std::vector<TrainingRun> RunsOf(int world, const EngineOptions& options) {
+  std::vector<TrainingRun> runs(world);
+  RunOnRanks({.world_size = world}, [&](comm::Communicator& communicator) {
+    absl::StatusOr<TrainingRun> run = TrainOnNumberedSamples(communicator, options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    runs[communicator.rank()] = *std::move(run);
+  });
+  return runs;
+}
+
+void ExpectSameBits(const TrainingRun& run, const TrainingRun& expected) {
+  ASSERT_EQ(run.results.size(), expected.results.size());
+  for (size_t step = 0; step < expected.results.size(); ++step) {
+    EXPECT_EQ(run.results[step].gradient_norm, expected.results[step].gradient_norm);
+    EXPECT_LT(run.results[step].clip_factor, 1);
+  }
+  EXPECT_EQ(run.weights, expected.weights);
+  EXPECT_EQ(run.gradients, expected.gradients);
+  EXPECT_EQ(run.moments[0], expected.moments[0]);
+  EXPECT_EQ(run.moments[1], expected.moments[1]);
+}
+
 TEST(WorldInvariant, EightMicroBatchesGiveTheSameBitsOnOneTwoFourAndEightRanks) {
   for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
-    std::vector<TrainingRun> first;
-    ForEachStageAndPartition([&](int stage, Partition partition) {
+    std::optional<TrainingRun> first;
+    ForEachStageAndPartition(/*least_stage=*/0, [&](int stage, Partition partition) {
       for (int world : {1, 2, 4, 8}) {
         EngineOptions options = Options(stage, partition, 8 / world, dtype);
         options.overlap = world != 4;
         SCOPED_TRACE(testing::Describe(options, world));
-        std::vector<TrainingRun> runs(world);
-        RunOnRanks({.world_size = world}, [&](comm::Communicator& communicator) {
-          absl::StatusOr<TrainingRun> run = TrainOnNumberedSamples(communicator, options);
-          ASSERT_TRUE(run.ok()) << run.status();
-          runs[communicator.rank()] = *std::move(run);
-        });
-        if (first.empty()) first = runs;
-        for (size_t step = 0; step < first[0].results.size(); ++step) {
-          EXPECT_EQ(runs[0].results[step].gradient_norm, first[0].results[step].gradient_norm);
+        const std::vector<TrainingRun> runs = RunsOf(world, options);
+        if (!first.has_value()) first = runs[0];
+        ExpectSameBits(runs[0], *first);
+      }
+    });
+  }
+}
+
+TEST(WorldInvariant, EightMicroBatchesGiveTheSameBitsUnderOffload) {
+  const std::string folder = ::testing::TempDir();
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+    const TrainingRun resident = RunsOf(1, Options(0, Partition::kFlat, 8, dtype))[0];
+    ForEachStageAndPartition(/*least_stage=*/1, [&](int stage, Partition partition) {
+      for (OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
+        for (int world : {1, 2, 4, 8}) {
+          EngineOptions options = Options(stage, partition, 8 / world, dtype);
+          options.sub_group_size = 700;
+          options.offload_optimizer = {.target = target, .folder = folder};
+          const bool parameters = stage == 3 && world != 2;
+          if (parameters) options.offload_parameters = options.offload_optimizer;
+          if (!parameters && world == 4) options.offload_ratio = 0.4;
+          SCOPED_TRACE(testing::Describe(options, world));
+          ExpectSameBits(RunsOf(world, options)[0], resident);
         }
-        EXPECT_EQ(runs[0].weights, first[0].weights);
-        EXPECT_EQ(runs[0].gradients, first[0].gradients);
-        EXPECT_EQ(runs[0].moments[1], first[0].moments[1]);
       }
     });
   }
 }
 
 TEST(WorldInvariant, IsWhatPlainLoopsGiveAtTheCostThatIsPredicted) {
-  ForEachStageAndPartition([](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/0, [](int stage, Partition partition) {
     for (const auto& [world, accumulation] : {std::pair(1, 4), {2, 1}, {2, 2}, {2, 8}, {3, 1}, {4, 2}}) {
       for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
         EngineOptions options = Options(stage, partition, accumulation, dtype);
@@ -129,7 +157,7 @@ TEST(WorldInvariant, CostsTheLogarithmOfAccumulationInGradientShards) {
 
 TEST(WorldInvariant, MicroBatchesThatLeaveUnitsOutOrAreTooFewStillAddUp) {
   const auto schedule = [](int) { return testing::Schedule{{0, 1, 2}, {0, 2}, {2, 1, 0}, {0, 1, 2}, {2}, {0, 2}, {1, 2}}; };
-  ForEachStageAndPartition([&](int stage, Partition partition) {
+  ForEachStageAndPartition(/*least_stage=*/0, [&](int stage, Partition partition) {
     std::vector<model::UnitSpec> units = EqualUnits(3, 150);
     for (int world : {1, 2}) {
       ExpectReference(units, Options(stage, partition, 8), {.world_size = world}, {.steps = 3, .schedule = schedule});
@@ -140,6 +168,34 @@ TEST(WorldInvariant, MicroBatchesThatLeaveUnitsOutOrAreTooFewStillAddUp) {
                        return testing::Schedule{{0, 1, 2, 1}, {2, 0}, {1, 2, 1, 0}};
                      }});
   });
+}
+
+TEST(WorldInvariant, OffloadedStateChangesNoBitAndCostsWhatIsPredicted) {
+  for (int stage = 1; stage <= 3; ++stage) {
+    for (Partition partition : {Partition::kFlat, Partition::kTensor}) {
+      for (const auto& [accumulation, dtype] :
+           {std::pair(4, DType::kFloat32), {4, DType::kBfloat16}, {1, DType::kFloat32}}) {
+        EngineOptions options = Options(stage, partition, accumulation, dtype);
+        options.offload_optimizer.target = OffloadTarget::kHost;
+        options.offload_ratio = accumulation == 1 ? 0.5 : 1;
+        options.sub_group_size = 700;
+        if (stage == 3 && accumulation == 4) options.offload_parameters.target = OffloadTarget::kHost;
+        ExpectReference(OddUnits(), options, {.world_size = 2}, {.steps = 3});
+        RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+          device::Device& device = communicator.device();
+          auto engine = Engine::Create(communicator, OddUnits(), options);
+          ASSERT_TRUE(engine.ok()) << engine.status();
+          const MemoryBytes on_device = PredictMemory((*engine)->layout(), options, communicator.rank());
+          const MemoryBytes on_host = PredictHostMemory((*engine)->layout(), options, communicator.rank());
+          EXPECT_EQ(device.ledger().now(Use::kGradients), on_device.gradients);
+          EXPECT_EQ(device.ledger().now(Use::kMoments), on_device.moments);
+          EXPECT_EQ(device.host().ledger().now(Use::kGradients), on_host.gradients);
+          EXPECT_EQ(device.host().ledger().now(Use::kMoments), on_host.moments);
+          EXPECT_EQ(device.host().ledger().now(Use::kCommunication), on_host.communication);
+        });
+      }
+    }
+  }
 }
 
 TEST(WorldInvariant, IsRefusedWithTheReasonWhereTreesDoNotNest) {

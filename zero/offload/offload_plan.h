@@ -18,6 +18,7 @@
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/holding.h"
 #include "zeroshard/zero/layout.h"
+#include "zeroshard/zero/micro_batch_tree.h"
 #include "zeroshard/zero/precision.h"
 
 namespace zeroshard::zero {
@@ -34,7 +35,8 @@ struct OffloadPlan {
   // last one's parameters go. In a file three: one is read, one is updated, one is written.
   int64_t buffers = 0;
   // Stages 2 and 3: the reduced gradients of what is offloaded are in host memory too. In stage 1 they are a part of the
-  // gradients that the rank has in device memory anyway, and come down with the update.
+  // gradients that the rank has in device memory anyway, and come down with the update; so do sums of micro-batches that are added
+  // by a tree (world_invariant), of which there are several.
   bool offloads_gradients = false;
   int states = 0;  // fp32 arrays that are kept for each element: masters of two-byte parameters, moments
 
@@ -57,7 +59,7 @@ inline OffloadPlan OffloadPlanOf(const Layout& layout, const EngineOptions& opti
   const double resident = static_cast<double>(plan.elements) * (1 - options.offload_ratio);
   plan.first = static_cast<int64_t>(resident) / kAlignmentElements * kAlignmentElements;
   if (plan.offloaded() == 0) return plan;
-  plan.offloads_gradients = ShardsGradients(options.stage);
+  plan.offloads_gradients = ShardsGradients(options.stage) && TreeBuffers(options) == 0;
   const bool in_file =
       options.offload_optimizer.target == OffloadTarget::kFile || options.offload_parameters.target == OffloadTarget::kFile;
   plan.group_elements =

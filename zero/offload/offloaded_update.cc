@@ -59,16 +59,20 @@ absl::Status OffloadedUpdate::Apply(const GradientStore& gradients, ParameterSto
   parameters_ = &parameters;
   scalars_ = scalars.array;
   compute_->Record(*begun_);
-  done_->Expect();
+  for (const Written& written : written_) written.event->Expect();
   thread_->Post([](void* self, int64_t) { static_cast<OffloadedUpdate*>(self)->Run(); }, this, 0);
   const absl::Status resident = ApplyResident(gradients, parameters, scalars);
-  compute_->Wait(*done_);
+  for (const Written& written : written_) {
+    compute_->Wait(*written.event);
+    parameters.WrittenBefore(written.before);
+  }
   ZS_RETURN_IF_ERROR(resident);
   return error_.status();
 }
 
 absl::Status OffloadedUpdate::ApplyResident(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
   for (const Part& part : resident_parts_) {
+    parameters.WrittenBefore(part.section);
     if (part.frozen) continue;
     const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
     const bool masters = precision_.has_masters();
@@ -85,8 +89,9 @@ absl::Status OffloadedUpdate::ApplyResident(const GradientStore& gradients, Para
 }
 
 void OffloadedUpdate::Run() {
+  next_written_ = 0;
   error_.Keep(RunGroups());
-  up_->Record(*done_);
+  while (next_written_ < written_.size()) up_->Record(*written_[next_written_++].event);
 }
 
 // What the host has synchronised with needs no wait on the streams that it queues to afterwards.
@@ -157,6 +162,8 @@ absl::Status OffloadedUpdate::Update(int64_t group) {
                           parameters_->Held(part.section).Slice(part.held.first, part.held.count));
   }
   up_->Record(*slot.up);
+  // The last one's is recorded when the tier is done too.
+  if (group + 1 < plan_.groups && written_[next_written_].group == group) up_->Record(*written_[next_written_++].event);
   return absl::OkStatus();
 }
 

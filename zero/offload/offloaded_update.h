@@ -12,8 +12,9 @@
 //   host        |    | g0 | g1 | g2 |
 //   copy up     |    |    | g0 | g1 | g2
 //
-// The share of the state that stays in device memory (offload_ratio below 1) is updated there in the meantime. A step that is
-// skipped moves nothing. The passes are the same kernels over the same elements as without offload, and so are the bits.
+// The share of the state that stays in device memory (offload_ratio below 1) is updated there in the meantime. As soon as a section's
+// last sub-group has gone up, what stays whole of it is gathered (ParameterStore::WrittenBefore). A step that is skipped moves
+// nothing. The passes are the same kernels over the same elements as without offload, and so are the bits.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UpdatePass> pass, OffloadedUpdate::Create(device, layout, options, rank, compute));
@@ -60,6 +61,12 @@ class OffloadedUpdate final : public UpdatePass {
 
  private:
   // What a sub-group's update goes through, in host memory.
+  // With this sub-group all sections before that one have come up.
+  struct Written {
+    int64_t group = 0;
+    int before = 0;
+    std::unique_ptr<device::Event> event;
+  };
   struct Slot {
     device::Array gradients;
     device::Array parameters;
@@ -82,6 +89,7 @@ class OffloadedUpdate final : public UpdatePass {
   absl::Status Bring(int64_t group);
   absl::Status Update(int64_t group);
   std::span<const Part> PartsOfGroup(int64_t group) const;
+  void MakeWritten();
 
   Range InState(int section, Range part) const;
   device::Array Resident(int state, Range range) const;
@@ -109,7 +117,9 @@ class OffloadedUpdate final : public UpdatePass {
   device::Array host_sum_;
   std::vector<Slot> slots_;
   std::unique_ptr<device::Event> begun_;  // gradients and scalars are there, parameters may be written
-  std::unique_ptr<device::Event> done_;   // all parameters have come up
+  std::unique_ptr<device::Event> done_;   // the squares have come up
+  std::vector<Written> written_;          // in order of their groups, the last one's is the last
+  size_t next_written_ = 0;               // of the update that is under way: the one that is recorded next
   std::unique_ptr<device::Stream> down_;
   std::unique_ptr<device::Stream> up_;
   std::unique_ptr<device::Stream> cores_;  // the host's

@@ -99,8 +99,20 @@ absl::Status OffloadedUpdate::AllocateOffloaded() {
     ZS_ASSIGN_OR_RETURN(tier_, MakeHostTier(*host_, plan_, precision_.has_masters() ? 1 : 0));
   }
   ZS_RETURN_IF_ERROR(MakeSlots());
+  MakeWritten();
   ZS_ASSIGN_OR_RETURN(thread_, HostThread::Create(device_));
   return absl::OkStatus();
+}
+
+void OffloadedUpdate::MakeWritten() {
+  int before = 0;
+  for (int64_t group = 0; group < plan_.groups; ++group) {
+    const bool last = group + 1 == plan_.groups;
+    const std::span<const Part> next = last ? std::span<const Part>() : PartsOfGroup(group + 1);
+    const int first = last ? layout_->trainable_sections() : next.empty() ? before : next.front().section;
+    if (first > before || last) written_.push_back({.group = group, .before = first, .event = device_->MakeEvent()});
+    before = first;
+  }
 }
 
 absl::Status OffloadedUpdate::MakeSlots() {

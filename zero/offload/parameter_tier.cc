@@ -123,31 +123,31 @@ absl::Status ParameterTier::Close(Range range, bool written) {
 }
 
 absl::Status ParameterTier::Read(device::Stream& stream, Range range, const Array& to) {
-  const int64_t half = staging_.bytes() / 2;
-  for (int64_t first = 0; first < range.count; first += kNamedElements) {
-    const Range part{range.first + first, std::min(kNamedElements, range.count - first)};
-    ZS_ASSIGN_OR_RETURN(const Array memory, Open(part));
-    const Array fp32 = staging_.array(DType::kUint8).Slice(half, 4 * part.count).As(DType::kFloat32);
-    sent_[1]->Synchronize();
-    host_->elementwise().Convert(*cores_, memory, fp32);
-    device_->CopyFromHost(stream, HostBytes(fp32), to.Slice(first, part.count));
-    stream.Synchronize();
-    ZS_RETURN_IF_ERROR(Close(part, /*written=*/false));
-  }
-  return absl::OkStatus();
+  return Carry(stream, range, to, Direction::kUp);
 }
 
 absl::Status ParameterTier::Write(device::Stream& stream, Range range, const Array& from) {
+  return Carry(stream, range, from, Direction::kDown);
+}
+
+// By the second half of the staging memory, as fp32.
+absl::Status ParameterTier::Carry(device::Stream& stream, Range range, const Array& on_device, Direction direction) {
   const int64_t half = staging_.bytes() / 2;
   for (int64_t first = 0; first < range.count; first += kNamedElements) {
     const Range part{range.first + first, std::min(kNamedElements, range.count - first)};
     ZS_ASSIGN_OR_RETURN(const Array memory, Open(part));
     const Array fp32 = staging_.array(DType::kUint8).Slice(half, 4 * part.count).As(DType::kFloat32);
     sent_[1]->Synchronize();
-    device_->CopyToHost(stream, from.Slice(first, part.count), HostBytes(fp32));
-    stream.Synchronize();
-    host_->elementwise().Convert(*cores_, fp32, memory);
-    ZS_RETURN_IF_ERROR(Close(part, /*written=*/true));
+    if (direction == Direction::kUp) {
+      host_->elementwise().Convert(*cores_, memory, fp32);
+      device_->CopyFromHost(stream, HostBytes(fp32), on_device.Slice(first, part.count));
+      stream.Synchronize();
+    } else {
+      device_->CopyToHost(stream, on_device.Slice(first, part.count), HostBytes(fp32));
+      stream.Synchronize();
+      host_->elementwise().Convert(*cores_, fp32, memory);
+    }
+    ZS_RETURN_IF_ERROR(Close(part, /*written=*/direction == Direction::kDown));
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -92,6 +93,9 @@ class ParameterTier {
   int64_t OffsetOf(int64_t element) const;
   Pages PagesOf(Range range) const;
   std::byte* Staging(int half) const;
+  // Read (up) or Write (down).
+  enum class Direction : uint8_t { kUp, kDown };
+  absl::Status Carry(device::Stream& stream, Range range, const device::Array& on_device, Direction direction);
   // A range of no more than kNamedElements in host memory, until Close.
   absl::StatusOr<device::Array> Open(Range range);
   absl::Status Close(Range range, bool written);
