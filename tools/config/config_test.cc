@@ -178,6 +178,78 @@ TEST(DeepSpeedConfig, OptimizersComeWithDeepSpeedsDefaults) {
   EXPECT_TRUE(sgd.Optimizer().nesterov);
 }
 
+// Each of its parameters, and what they replace: "lr" is for all, "muon_lr" for matrices, "adam_lr" for what AdamW takes.
+TEST(DeepSpeedConfig, MuonsParametersShowInItsOptions) {
+  const auto options_of = [](const std::string& parameters) {
+    Flags flags;
+    const auto notes = flags.Apply(R"({"optimizer": {"type": "Muon", "params": {)" + parameters + "}}}");
+    EXPECT_TRUE(notes.ok()) << notes.status();
+    return flags.Optimizer();
+  };
+  const auto rates = [&](const std::string& parameters) {
+    const optim::OptimizerOptions options = options_of(parameters);
+    const double muon = options.schedule.learning_rate;
+    return std::pair(muon, muon * options.groups[0].learning_rate_scale);
+  };
+  const optim::OptimizerOptions absent = options_of("");
+  EXPECT_EQ(absent.kind, optim::Kind::kMuon);
+  EXPECT_EQ(absent.momentum, 0.95);
+  EXPECT_TRUE(absent.nesterov);
+  EXPECT_EQ(absent.beta1, 0.9);
+  EXPECT_EQ(absent.beta2, 0.95);
+  EXPECT_EQ(absent.eps, 1e-10);
+  EXPECT_EQ(absent.groups[0].weight_decay, 0);
+  EXPECT_EQ(rates(""), std::pair(0.02, 3e-4));
+  EXPECT_EQ(rates(R"("lr": 0.5)"), std::pair(0.5, 0.5));
+  EXPECT_EQ(rates(R"("muon_lr": 0.5)"), std::pair(0.5, 3e-4));
+  EXPECT_EQ(rates(R"("lr": 0.5, "muon_lr": 0.25)"), std::pair(0.25, 0.5));
+  EXPECT_EQ(rates(R"("lr": 0.5, "adam_lr": 0.25)"), std::pair(0.5, 0.25));
+  EXPECT_EQ(rates(R"("adam_lr": 0.01)"), std::pair(0.02, 0.01));
+  EXPECT_EQ(options_of(R"("momentum": 0.8)").momentum, 0.8);
+  EXPECT_EQ(options_of(R"("betas": [0.8, 0.99])").beta1, 0.8);
+  EXPECT_EQ(options_of(R"("betas": [0.8, 0.99])").beta2, 0.99);
+  EXPECT_EQ(options_of(R"("eps": 1e-6)").eps, 1e-6);
+  EXPECT_EQ(options_of(R"("weight_decay": 0.1)").groups[0].weight_decay, 0.1);
+}
+
+TEST(DeepSpeedConfig, MuonsRatesGiveWayToTheCommandLineAndToASchedulersOwn) {
+  Flags given({"--lr=0.25"});
+  ASSERT_TRUE(given.Apply(R"({"optimizer": {"type": "Muon", "params": {"lr": 0.5}}})").ok());
+  EXPECT_EQ(given.Optimizer().schedule.learning_rate, 0.25);
+  EXPECT_EQ(given.Optimizer().groups[0].learning_rate_scale, 1);
+
+  Flags warmup;
+  const auto notes = warmup.Apply(R"({"optimizer": {"type": "Muon", "params": {"muon_lr": 0.5, "adam_lr": 0.1}},
+      "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.25}}})");
+  ASSERT_TRUE(notes.ok()) << notes.status();
+  EXPECT_THAT(*notes, ElementsAre(HasSubstr("optimizer.params.adam_lr gives way: WarmupLR has one rate for all"),
+                                  HasSubstr("optimizer.params.muon_lr gives way to the scheduler's")));
+  EXPECT_EQ(warmup.Optimizer().schedule.learning_rate, 0.25);
+  EXPECT_EQ(warmup.Optimizer().groups[0].learning_rate_scale, 1);
+
+  Flags cosine;
+  ASSERT_TRUE(cosine
+                  .Apply(R"({"optimizer": {"type": "Muon", "params": {"muon_lr": 0.5, "adam_lr": 0.125}},
+      "scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 5000}}})")
+                  .ok());
+  EXPECT_EQ(cosine.Optimizer().schedule.learning_rate, 0.5);
+  EXPECT_EQ(cosine.Optimizer().groups[0].learning_rate_scale, 0.25);
+}
+
+TEST(DeepSpeedConfig, MuonTakesAPartitionOfWholeMatrices) {
+  const std::string json = R"({"optimizer": {"type": "Muon", "params": {"ns_method": "gram", "ns_steps": 5}},
+                               "zero_optimization": {"stage": 2}})";
+  Flags absent;
+  const auto notes = absent.Apply(json);
+  ASSERT_TRUE(notes.ok()) << notes.status();
+  EXPECT_THAT(*notes, ElementsAre(HasSubstr("optimizer.params.ns_method changes nothing here"),
+                                  HasSubstr("optimizer Muon needs matrices whole: partition is tensor")));
+  EXPECT_EQ(absent.engine.Options().partition, zero::Partition::kTensor);
+  Flags given({"--partition=flat"});
+  ASSERT_TRUE(given.Apply(json).ok());
+  EXPECT_EQ(given.engine.Options().partition, zero::Partition::kFlat);
+}
+
 TEST(DeepSpeedConfig, SchedulersComeWithDeepSpeedsDefaultsAndTheirRateReplacesTheOptimizers) {
   Flags flags;
   const auto notes = flags.Apply(R"({"optimizer": {"type": "AdamW", "params": {"lr": 1}},
@@ -300,6 +372,12 @@ TEST(DeepSpeedConfig, WhatIsWrongIsNamedWithItsLine) {
       {"{\"optimizer\": {\"type\": \"AdamX\"}}", "did you mean Adam"},
       {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"momentum\": 0.9}}}", "is no parameter of Adam"},
       {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": [0.9]}}}", "a list of two numbers"},
+      {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"muon_lr\": 1}}}", "muon_lr is no parameter of Adam"},
+      {"{\"optimizer\": {\"type\": \"Muon\", \"params\": {\"nesterov\": true}}}", "nesterov is no parameter of Muon"},
+      {"{\"optimizer\": {\"type\": \"Muon\", \"params\": {\"moun_lr\": 1}}}", "did you mean \"muon_lr\"?"},
+      {"{\"optimizer\": {\"type\": \"Muon\", \"params\": {\"ns_steps\": 6}}}", "five steps of Newton-Schulz"},
+      {"{\"optimizer\": {\"type\": \"Muon\", \"params\": {\"ns_method\": \"svd\"}}}", "\"gram\" or \"standard\""},
+      {"{\"optimizer\": {\"type\": \"Muon\", \"params\": {\"per_head_muon\": true}}}", "Muon takes whole matrices here"},
       {"{\"optimizer\": {\"params\": {}}}", "optimizer.type must be one of Adam"},
       {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"total_num_steps\": 9}}}", "is no parameter of WarmupLR"},
       {"{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0}}}", "cycle_max_lr is missing"},

@@ -1,47 +1,17 @@
-// Parts of reading DeepSpeed's configuration: the file as a source of flags' values, its optimizer and its scheduler. Internal to
-// deepspeed_config.cc.
+// DeepSpeed's "scheduler" and "optimizer", as the flags that they come to. Internal to deepspeed_config.cc.
 //
 // Example:
-//   DeepSpeedSource source(document, flags);
-//   ZS_RETURN_IF_ERROR(source.SetAbsent("clip", "0", "gradient_clipping"));   // where the file does not say
+//   ZS_RETURN_IF_ERROR(ApplyDeepSpeedScheduler(source, notes));
+//   ZS_RETURN_IF_ERROR(ApplyDeepSpeedOptimizer(source, notes));
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "zeroshard/tools/config/json_document.h"
-#include "zeroshard/tools/flags/flag_set.h"
+#include "zeroshard/tools/config/deepspeed_source.h"
 
 namespace zeroshard::tools {
-
-inline bool IsAuto(const JsonValue& value) { return value.kind == JsonValue::Kind::kText && value.text == "auto"; }
-
-class DeepSpeedSource {
- public:
-  DeepSpeedSource(const JsonDocument& document, FlagSet& flags) : document_(document), flags_(flags) {}
-
-  const JsonDocument& document() const { return document_; }
-  FlagSet& flags() { return flags_; }
-
-  // The value at a path ("fp16.enabled"); null where it is not there, or is null.
-  const JsonValue* Find(std::string_view path) const;
-  // Sets a flag; "auto" leaves it as it is. Errors: kInvalidArgument for another kind of value; those of the flag.
-  absl::Status Set(std::string_view flag, const JsonValue& value, const std::string& path, JsonValue::Kind kind);
-  absl::Status SetText(std::string_view flag, const std::string& text, const JsonValue& at, const std::string& path);
-  // Gives a flag DeepSpeed's default where the file has no such key.
-  absl::Status SetAbsent(std::string_view flag, const std::string& text, const std::string& path);
-
-  absl::Status Error(TextPosition at, const std::string& path, const std::string& what) const;
-  absl::Status Error(const JsonValue& at, const std::string& path, const std::string& what) const {
-    return Error(at.position, path, what);
-  }
-
- private:
-  const JsonDocument& document_;
-  FlagSet& flags_;
-};
 
 // Before the optimizer: a scheduler's own rate replaces the optimizer's.
 absl::Status ApplyDeepSpeedScheduler(DeepSpeedSource& source, std::vector<std::string>& notes);
