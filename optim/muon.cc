@@ -20,7 +20,10 @@ constexpr int kNewtonSchulzSteps = 5;
 
 absl::StatusOr<std::unique_ptr<Muon>> Muon::Create(device::Device& device, const std::vector<MatrixShape>& shapes) {
   auto muon = absl::WrapUnique(new Muon(device));
+  const int64_t before = device.ledger().now(device::Use::kActivations);
   for (const MatrixShape& shape : shapes) ZS_RETURN_IF_ERROR(muon->Plan(shape));
+  // What products take is their vendor's to say.
+  device.ledger().Predict(device::Use::kActivations, device.ledger().now(device::Use::kActivations) - before);
   ZS_RETURN_IF_ERROR(muon->Allocate(shapes));
   return muon;
 }

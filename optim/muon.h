@@ -3,7 +3,8 @@
 //
 // With x the direction, [rows, columns] of norm 1, a step is x <- p x, p = 3.4445 I - 4.7750 a + 2.0315 a^2, a = x x^T; where there are
 // more rows than columns, on the other side: x <- x p, a = x^T x. Products are fp32. Matrices of one shape share their plans; scratch is
-// of the largest matrix: two of it, and three of [n, n], n the smaller of its sides; filed under Use::kCommunication.
+// of the largest matrix: two of it, and three of [n, n], n the smaller of its sides; filed under Use::kCommunication. What the products
+// take of their own is filed under Use::kActivations, as a model's is.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(auto muon, Muon::Create(device, {{.rows = 1152, .columns = 384}}));

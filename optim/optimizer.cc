@@ -81,12 +81,9 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Make(device::Device& devic
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::CreateWithoutState(device::Device& device,
                                                                          const OptimizerOptions& options, int64_t elements,
                                                                          std::vector<Run> runs) {
-  for (const GroupOptions& group : options.groups) {
-    if (options.kind != Kind::kMuon || !group.orthogonal) continue;
-    return absl::InvalidArgumentError(
-        "Muon's state lies with its matrices, which stay whole: it is not handed to each update");
-  }
-  return Make(device, options, elements, std::move(runs));
+  ZS_ASSIGN_OR_RETURN(auto optimizer, Make(device, options, elements, std::move(runs)));
+  ZS_RETURN_IF_ERROR(optimizer->MakeMuon());
+  return optimizer;
 }
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(device::Device& device, const OptimizerOptions& options,

@@ -72,7 +72,7 @@ class Optimizer {
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(device::Device& device, const OptimizerOptions& options,
                                                            int64_t elements, std::vector<Run> runs);
 
-  // The same, without state: each Update brings it. `device` is where the pass runs. Not of Muon, whose matrices stay whole.
+  // The same, without state: each Update brings it. `device` is where the pass runs.
   static absl::StatusOr<std::unique_ptr<Optimizer>> CreateWithoutState(device::Device& device,
                                                                        const OptimizerOptions& options, int64_t elements,
                                                                        std::vector<Run> runs);

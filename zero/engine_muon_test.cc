@@ -2,15 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/zero/testing/expect_reference.h"
 #include "zeroshard/zero/testing/ranks.h"
 #include "zeroshard/zero/testing/training.h"
 
 namespace zeroshard::zero {
 namespace {
 
+using device::DType;
 using ::testing::HasSubstr;
 
 std::vector<model::UnitSpec> Units() {
@@ -66,9 +70,58 @@ TEST(EngineMuon, WhereMatricesAreCutItIsRefusedWithTheReason) {
     EXPECT_THAT(std::string(Validate(Options(stage, Partition::kFlat)).message()),
                 HasSubstr("a flat partition cuts matrices in parts, and Muon needs them whole; take partition tensor"));
   }
-  EngineOptions offloaded = Options(2, Partition::kTensor);
-  offloaded.offload_optimizer.target = OffloadTarget::kHost;
-  EXPECT_FALSE(Validate(offloaded).ok());
+}
+
+// Sub-groups of a matrix each, of several, and of all; what stays in device memory ends with a matrix too.
+TEST(EngineMuon, OffloadedStateHasStageZerosBits) {
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+    EngineOptions plain = Options(0, Partition::kFlat);
+    plain.dtype = dtype;
+    for (int world_size : {1, 2, 3}) {
+      const testing::TrainingRun expected = RunOf(plain, world_size);
+      for (int stage : {1, 2, 3}) {
+        for (OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
+          for (const auto& [size, ratio] : {std::pair(1, 1.0), {200, 0.5}, {1'000'000, 1.0}}) {
+            EngineOptions options = Options(stage, Partition::kTensor);
+            options.dtype = dtype;
+            options.offload_optimizer = {.target = target, .folder = ::testing::TempDir()};
+            options.sub_group_size = size;
+            options.offload_ratio = ratio;
+            if (stage == 3 && ratio == 1) options.offload_parameters.target = OffloadTarget::kHost;
+            SCOPED_TRACE(testing::Describe(options, world_size));
+            const testing::TrainingRun run = RunOf(options, world_size);
+            EXPECT_EQ(run.losses, expected.losses);
+            EXPECT_EQ(run.weights, expected.weights);
+            EXPECT_EQ(run.moments[0], expected.moments[0]);
+            EXPECT_EQ(run.moments[1], expected.moments[1]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(EngineMuon, OffloadedStateIsInTheHostsLedgerAsPredicted) {
+  EngineOptions options = Options(2, Partition::kTensor);
+  options.offload_optimizer.target = OffloadTarget::kHost;
+  options.sub_group_size = 200;
+  testing::RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {
+    auto engine = Engine::Create(communicator, Units(), options);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    const device::MemoryLedger& host = communicator.device().host().ledger();
+    for (device::Use use : {device::Use::kGradients, device::Use::kMoments, device::Use::kCommunication}) {
+      EXPECT_GT(host.now(use), 0);
+      EXPECT_EQ(host.now(use), host.predicted(use)) << device::Name(use);
+    }
+    EXPECT_EQ(communicator.device().ledger().now(device::Use::kMoments), 0);
+  });
+}
+
+TEST(EngineMuon, ParametersInAFileAreRefusedWithTheReason) {
+  EngineOptions options = Options(3, Partition::kTensor);
+  options.offload_optimizer.target = OffloadTarget::kHost;
+  options.offload_parameters = {.target = OffloadTarget::kFile, .folder = ::testing::TempDir()};
+  EXPECT_THAT(std::string(Validate(options).message()), HasSubstr("do not end where a file's pages do"));
 }
 
 }  // namespace

@@ -109,10 +109,11 @@ absl::Status CheckMuon(const EngineOptions& options) {
                                                    " and partition flat: a flat partition cuts matrices in parts, and Muon "
                                                    "needs them whole; take partition tensor, or stage 0"));
   }
-  if (options.offload_optimizer.target == OffloadTarget::kNone) return absl::OkStatus();
+  if (options.offload_parameters.target != OffloadTarget::kFile) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "optimizer is muon, and its state is offloaded: that goes sub-group by sub-group, and Muon needs matrices whole; "
-      "leave offload_optimizer out");
+      "optimizer is muon, and offload_parameters is nvme: sub-groups of whole matrices do not end where a file's pages do; "
+      "keep "
+      "parameters in host memory (cpu)");
 }
 
 }  // namespace

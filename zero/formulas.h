@@ -29,6 +29,7 @@
 //   nvme      g E                    (w + m) E    (p + w + m) G each, B = 3
 // In stage 1, and where world_invariant adds by a tree, gradients stay in device memory and pass through the buffers: g G more each, in
 // place of g E. G: sub_group_size or E, whichever is smaller, rounded up to 64 (cpu) or 2048 (nvme); a file holds whole sub-groups.
+// Muon's sub-groups are whole parameters, and G the longest of them; each memory in which it works has its scratch too (optim/muon.h).
 // offload_parameters (stage 3): device memory holds the persistent parameters alone; the rank's part of all (Ψr and its frozen ones) is
 // in host memory (cpu: p each, and no p G) or in the file (nvme: p G too), beside a fixed staging buffer.
 //

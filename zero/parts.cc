@@ -23,4 +23,18 @@ std::vector<Part> PartsOf(const Layout& layout, int stage, int rank) {
   return parts;
 }
 
+std::vector<optim::Run> RunsOf(const Layout& layout, const std::vector<Part>& parts) {
+  std::vector<optim::Run> runs;
+  for (const Part& part : parts) {
+    const std::vector<int64_t>& shape = layout.parameters()[part.parameter].spec.shape;
+    const bool whole = shape.size() == 2 && shape[0] * shape[1] == part.held.count;
+    runs.push_back({.first = part.state_first,
+                    .count = part.held.count,
+                    .group = part.group,
+                    .rows = whole ? shape[0] : 0,
+                    .columns = whole ? shape[1] : 0});
+  }
+  return runs;
+}
+
 }  // namespace zeroshard::zero

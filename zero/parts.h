@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/layout.h"
 
@@ -23,5 +24,8 @@ struct Part {
 
 // In order of the state.
 std::vector<Part> PartsOf(const Layout& layout, int stage, int rank);
+
+// The same as an optimizer's runs: with its shape, where a part is a whole matrix.
+std::vector<optim::Run> RunsOf(const Layout& layout, const std::vector<Part>& parts);
 
 }  // namespace zeroshard::zero

@@ -18,18 +18,9 @@ absl::StatusOr<std::unique_ptr<UpdatePass>> ResidentUpdate::Create(device::Devic
     ZS_ASSIGN_OR_RETURN(pass->masters_, MasterWeights::Create(device, layout, options, rank));
     pass->names_.push_back(kMasterWeightsName);
   }
-  std::vector<optim::Run> runs;
-  for (const Part& part : pass->parts_) {
-    const std::vector<int64_t>& shape = layout.parameters()[part.parameter].spec.shape;
-    const bool whole = shape.size() == 2 && shape[0] * shape[1] == part.held.count;
-    runs.push_back({.first = part.state_first,
-                    .count = part.held.count,
-                    .group = part.group,
-                    .rows = whole ? shape[0] : 0,
-                    .columns = whole ? shape[1] : 0});
-  }
   const int64_t elements = StateElements(layout, options.stage, rank);
-  ZS_ASSIGN_OR_RETURN(pass->optimizer_, optim::Optimizer::Create(device, options.optimizer, elements, std::move(runs)));
+  ZS_ASSIGN_OR_RETURN(pass->optimizer_,
+                      optim::Optimizer::Create(device, options.optimizer, elements, RunsOf(layout, pass->parts_)));
   for (const optim::StateTensor& state : pass->optimizer_->state()) pass->names_.push_back(state.name);
   return pass;
 }

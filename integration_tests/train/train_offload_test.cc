@@ -80,6 +80,33 @@ TEST(TrainOffload, HasTheBitsOfTheRunWithout) {
   EXPECT_EQ(Entries(folder), 0);
 }
 
+TEST(TrainOffload, WorldInvariantRunsHaveTheBitsOfOneRankWithout) {
+  const std::string folder = NewFolder("invariant");
+  const Json one = Summary({"--world_invariant", "--nproc=1", "--accumulation=4", "--stage=0"}, 4);
+  Flags two = Offload("cpu", folder);
+  two.insert(two.end(), {"--world_invariant", "--nproc=2", "--accumulation=2", "--stage=1", "--offload_ratio=0.6"});
+  EXPECT_EQ(Summary(two, 4)["bits"], one["bits"]);
+  Flags four = OffloadBoth("nvme", folder);
+  four.insert(four.end(), {"--world_invariant", "--nproc=4", "--accumulation=1", "--backend=in_process"});
+  EXPECT_EQ(Summary(four, 4)["bits"], one["bits"]);
+}
+
+TEST(TrainOffload, MuonsMatricesHaveTheBitsOfTheRunWithout) {
+  const std::string folder = NewFolder("muon");
+  const Json plain = Summary({"--optimizer=muon", "--stage=0", "--backend=in_process"});
+  for (const char* kind : {"cpu", "nvme"}) {
+    Flags flags = Offload(kind, folder);
+    flags.insert(flags.end(), {"--optimizer=muon", "--stage=3", "--partition=tensor", "--offload_parameters=cpu"});
+    const Json summary = Summary(flags);
+    EXPECT_EQ(summary["bits"], plain["bits"]) << kind;
+    for (const Json& rank : summary["ranks"]) {
+      for (const auto& [use, line] : rank["host_ledger"].items()) EXPECT_EQ(line["now"], line["predicted"]) << use;
+      EXPECT_EQ(rank["allocations"]["step_3"], 0);
+      EXPECT_EQ(rank["allocations"]["last_step"], 0);
+    }
+  }
+}
+
 TEST(TrainOffload, FilesEachByteOfBothMemoriesAndAllocatesNone) {
   const std::string folder = NewFolder("ledger");
   for (const char* kind : {"cpu", "nvme"}) {

@@ -3,7 +3,7 @@
 //
 // The flat state of a rank (holding.h) is cut in two: elements 0 ... first - 1 stay in device memory (offload_ratio below 1),
 // the rest is offloaded, and cut into sub-groups of sub_group_size elements, rounded up to what a file's pages or the layout's
-// alignment want.
+// alignment want. Muon's matrices are cut nowhere: its sub-groups are whole parameters, as many as come to sub_group_size, or one.
 //
 // Example:
 //   OffloadPlan plan = OffloadPlanOf(layout, options, rank);
@@ -12,14 +12,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
-#include "zeroshard/device/dtype.h"
-#include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/engine_options.h"
-#include "zeroshard/zero/holding.h"
 #include "zeroshard/zero/layout.h"
-#include "zeroshard/zero/micro_batch_tree.h"
-#include "zeroshard/zero/precision.h"
 
 namespace zeroshard::zero {
 
@@ -29,7 +25,7 @@ inline constexpr int64_t kFileGroupElements = 2048;
 struct OffloadPlan {
   int64_t elements = 0;        // of the rank's state
   int64_t first = 0;           // from here on it is offloaded
-  int64_t group_elements = 0;  // of a sub-group; the last one may have fewer
+  int64_t group_elements = 0;  // of a sub-group; the last one may have fewer, and any one of Muon's
   int64_t groups = 0;
   // Sub-groups that are in buffers at once. In host memory two: while one is updated, the next one's gradients come and the
   // last one's parameters go. In a file three: one is read, one is updated, one is written.
@@ -38,35 +34,22 @@ struct OffloadPlan {
   // gradients that the rank has in device memory anyway, and come down with the update; so do sums of micro-batches that are added
   // by a tree (world_invariant), of which there are several.
   bool offloads_gradients = false;
-  int states = 0;  // fp32 arrays that are kept for each element: masters of two-byte parameters, moments
+  int states = 0;                    // fp32 arrays that are kept for each element: masters of two-byte parameters, moments
+  std::vector<int64_t> bounds = {};  // Muon's: where each sub-group begins, and the last one ends
 
   int64_t offloaded() const { return elements - first; }
-  int64_t GroupOf(int64_t element) const { return (element - first) / group_elements; }
+  int64_t GroupOf(int64_t element) const {
+    if (bounds.empty()) return (element - first) / group_elements;
+    return std::upper_bound(bounds.begin(), bounds.end(), element) - bounds.begin() - 1;
+  }
   // Its elements of the state.
   Range Group(int64_t group) const {
+    if (!bounds.empty()) return {bounds[group], bounds[group + 1] - bounds[group]};
     const int64_t begin = first + group * group_elements;
     return {begin, std::min(group_elements, elements - begin)};
   }
 };
 
-inline OffloadPlan OffloadPlanOf(const Layout& layout, const EngineOptions& options, int rank) {
-  OffloadPlan plan;
-  plan.elements = StateElements(layout, options.stage, rank);
-  plan.first = plan.elements;
-  plan.states = (PrecisionOf(options, layout.ranks()).has_masters() ? 1 : 0) +
-                static_cast<int>(optim::StateNames(options.optimizer).size());
-  if (options.offload_optimizer.target == OffloadTarget::kNone || !ShardsOptimizer(options.stage)) return plan;
-  const double resident = static_cast<double>(plan.elements) * (1 - options.offload_ratio);
-  plan.first = static_cast<int64_t>(resident) / kAlignmentElements * kAlignmentElements;
-  if (plan.offloaded() == 0) return plan;
-  plan.offloads_gradients = ShardsGradients(options.stage) && TreeBuffers(options) == 0;
-  const bool in_file =
-      options.offload_optimizer.target == OffloadTarget::kFile || options.offload_parameters.target == OffloadTarget::kFile;
-  plan.group_elements =
-      RoundUp(std::min(options.sub_group_size, plan.offloaded()), in_file ? kFileGroupElements : kAlignmentElements);
-  plan.groups = (plan.offloaded() + plan.group_elements - 1) / plan.group_elements;
-  plan.buffers = std::min<int64_t>(in_file ? 3 : 2, plan.groups);
-  return plan;
-}
+OffloadPlan OffloadPlanOf(const Layout& layout, const EngineOptions& options, int rank);
 
 }  // namespace zeroshard::zero

@@ -16,14 +16,6 @@ using device::Use;
 
 namespace {
 
-std::vector<optim::Run> RunsOf(const std::vector<Part>& parts) {
-  std::vector<optim::Run> runs;
-  for (const Part& part : parts) {
-    runs.push_back({.first = part.state_first, .count = part.held.count, .group = part.group});
-  }
-  return runs;
-}
-
 // The part of `part` that lies in `range` of the state; count 0 if nothing does.
 Part Cut(Part part, Range range) {
   const Range kept = Intersect({part.state_first, part.held.count}, range);
@@ -84,14 +76,14 @@ void OffloadedUpdate::CutParts(const std::vector<Part>& parts) {
 absl::Status OffloadedUpdate::AllocateResident() {
   const int64_t masters = precision_.has_masters() ? plan_.first * SizeOf(DType::kFloat32) : 0;
   ZS_ASSIGN_OR_RETURN(resident_masters_, device_->Allocate(masters, Use::kMasterWeights, "master weights"));
-  ZS_ASSIGN_OR_RETURN(resident_,
-                      optim::Optimizer::Create(*device_, options_->optimizer, plan_.first, RunsOf(resident_parts_)));
+  ZS_ASSIGN_OR_RETURN(
+      resident_, optim::Optimizer::Create(*device_, options_->optimizer, plan_.first, RunsOf(*layout_, resident_parts_)));
   return absl::OkStatus();
 }
 
 absl::Status OffloadedUpdate::AllocateOffloaded() {
   ZS_ASSIGN_OR_RETURN(offloaded_, optim::Optimizer::CreateWithoutState(*host_, options_->optimizer, plan_.elements,
-                                                                       RunsOf(offloaded_parts_)));
+                                                                       RunsOf(*layout_, offloaded_parts_)));
   const OffloadOptions& offload = options_->offload_optimizer;
   if (offload.target == OffloadTarget::kFile) {
     ZS_ASSIGN_OR_RETURN(tier_, MakeFileTier(*host_, plan_, offload.folder, device_));
