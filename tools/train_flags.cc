@@ -11,11 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/model/gpt_options.h"
 #include "zeroshard/tools/config/batch_arithmetic.h"
 #include "zeroshard/tools/config/config_file.h"
 #include "zeroshard/tools/flags/user_path.h"
 #include "zeroshard/tools/launch/rank_processes.h"
 #include "zeroshard/trainer/data/output_file.h"
+#include "zeroshard/zero/model_check.h"
 #include "zeroshard/zero/world_check.h"
 
 namespace zeroshard::tools {
@@ -237,6 +239,9 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& 
                                                               .notice = notice},
                                                              model_.context));
   options.run.model.vocab = options.run.data.vocab;
+  ZS_ASSIGN_OR_RETURN(const std::vector<model::UnitSpec> units, model::GptUnits(options.run.model));
+  const bool starts_all_here = plan.kind != JobPlan::Kind::kOneRank && plan.options.hosts.empty();
+  ZS_RETURN_IF_ERROR(zero::CheckModel(units, options.run.engine, plan.world_size, starts_all_here ? plan.world_size : 0));
   ZS_RETURN_IF_ERROR(report_.FillData(plan.relayed, std::move(notice), options));
   return options;
 }

@@ -145,7 +145,9 @@ TEST(TrainOffload, FoldersAndStagesThatCannotServeAreRefusedBeforeRanksStart) {
     const ToolResult result = RunTool("tools/train", Small(flags, 2));
     EXPECT_EQ(result.code, 2) << result.errors;
     EXPECT_THAT(LastLine(result.errors), HasSubstr(message));
+    EXPECT_THAT(result.errors, ::testing::Not(HasSubstr("rank 0")));
   };
+  refused({"--stage=3", "--max_live_parameters=10"}, "max_live_parameters is 10, but unit block.0 alone gathers");
   refused({"--stage=2", "--offload_optimizer=nvme", "--offload_optimizer_folder=/nonexistent"},
           "/nonexistent: No such file");
   refused({"--stage=2", "--offload_optimizer=nvme"}, "folder");
