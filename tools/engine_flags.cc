@@ -66,7 +66,7 @@ void EngineFlags::RegisterTraffic(FlagSet& flags) {
                  .example = "--prescale_gradients"});
   flags.Real("gradient_predivide_factor", &options_.gradient_predivide_factor, {.least = 0, .without_least = true},
              {.group = kGroup,
-              .text = "With --prescale_gradients: divide by this before the sum, by ranks / this after.",
+              .text = "Divide gradients by this before the sum, by ranks / this after.",
               .example = "--gradient_predivide_factor=4"});
   flags.Integer("allgather_bucket_size", &options_.allgather_bucket_size, {.least = 0},
                 {.group = kGroup,
