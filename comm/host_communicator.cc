@@ -3,10 +3,8 @@
 #include <time.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,7 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/host_memory_view.h"
+#include "zeroshard/comm/operation_queue.h"
 #include "zeroshard/comm/schedules/exchange.h"
+#include "zeroshard/device/first_error.h"
 #include "zeroshard/device/our_thread.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -25,12 +25,11 @@ namespace {
 constexpr int64_t kLeastScratchPerRank = 3 * 8 * 16;
 
 // Now or a little later, as the system's tick tells it, which costs next to nothing: from when a deadline of seconds counts.
-std::chrono::steady_clock::time_point AboutNow() {
+Deadline AboutNow() {
   constexpr std::chrono::milliseconds kTick{10};
   timespec tick = {};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
-  return std::chrono::steady_clock::time_point(std::chrono::seconds(tick.tv_sec) + std::chrono::nanoseconds(tick.tv_nsec) +
-                                               kTick);
+  return Deadline(std::chrono::seconds(tick.tv_sec) + std::chrono::nanoseconds(tick.tv_nsec) + kTick);
 }
 
 // Adopted memory of a transport; credits the ledger.
@@ -57,6 +56,7 @@ class HostCommunicator final : public Communicator {
         transport_(std::move(transport)),
         options_(options),
         schedules_(Resolve(options.schedules, world_size())),
+        timeout_(absl::ToChronoNanoseconds(options.timeout)),
         stream_(std::move(stream)),
         view_(std::move(view)),
         scratch_(std::move(scratch)),
@@ -68,22 +68,14 @@ class HostCommunicator final : public Communicator {
     if (world_size() > 1) {
       thread_ = std::thread([this] {
         device::OurThread::Begin(&this->device());
-        RunQueue();
+        while (Operation* const operation = queue_.Next()) RunToEnd(*operation);
       });
     }
   }
 
   ~HostCommunicator() override {
     LeaveFamily();
-    bool in_flight = false;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-      held_back_ = 0;
-      in_flight = queued_ > 0 || running_;
-    }
-    if (in_flight) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
-    wake_.notify_all();
+    if (queue_.Stop()) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
     if (thread_.joinable()) thread_.join();
     // Between operations nobody has told the peers yet: they are to hear why, not that this rank left.
     if (const absl::Status failed = status(); !failed.ok()) transport_->Cancel(failed);
@@ -91,25 +83,11 @@ class HostCommunicator final : public Communicator {
   }
 
  private:
-  void DoStart(Operation& operation) override {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      const bool idle = queued_ == 0 && !running_;
-      queue_[(first_ + queued_++) % queue_.size()] = &operation;
-      held_back_ = operation.wait_at_once && idle ? operation.ticket : 0;
-      if (held_back_ != 0) return;
-    }
-    wake_.notify_one();
-  }
+  void DoStart(Operation& operation) override { queue_.Add(operation); }
 
   void DoHurry(uint64_t ticket, WaitKind kind) override {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      if (held_back_ != ticket || ticket == 0) return;
-      held_back_ = 0;
-      if (kind != WaitKind::kEvent && RunFirst(lock)) return;
-    }
-    wake_.notify_one();
+    if (kind == WaitKind::kEvent) return queue_.HandOver(ticket);
+    if (Operation* const operation = queue_.Claim(ticket); operation != nullptr) RunToEnd(*operation);
   }
 
   void DoAbort(const absl::Status& cause) override { transport_->Cancel(cause); }
@@ -132,45 +110,18 @@ class HostCommunicator final : public Communicator {
 
   // An operation under way is going to fail by it, and says what it was.
   void NotePeerFailed(const absl::Status& why) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (running_) {
-        peer_failure_ = why;
-        return;
-      }
-    }
-    Fail(why);
+    peer_failure_.Keep(why);
+    peer_failed_.store(true, std::memory_order_seq_cst);
+    if (!queue_.busy()) Fail(why);
   }
 
-  void RunQueue() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (true) {
-      wake_.wait(lock, [this] { return stop_ || (queued_ > 0 && !running_ && held_back_ == 0); });
-      if (queued_ > 0 && !running_) {
-        RunFirst(lock);
-        lock.lock();
-      } else if (stop_) {
-        return;
-      }
-    }
-  }
-
-  // Runs the queue's first operation, without the lock, which it gives up. Whether none was behind it.
-  bool RunFirst(std::unique_lock<std::mutex>& lock) {
-    Operation& operation = *queue_[first_];
-    running_ = true;
-    lock.unlock();
+  void RunToEnd(Operation& operation) {
     const absl::Status ended = Run(operation);
-    lock.lock();
-    first_ = (first_ + 1) % queue_.size();
-    --queued_;
-    running_ = false;
-    const bool last = queued_ == 0;
-    const absl::Status peer_failure = peer_failure_;
-    lock.unlock();
-    if (ended.ok()) Fail(peer_failure);  // It had all that it needed of the peer.
-    Finish(operation, ended);            // The last that is done with it: its slot may be taken over.
-    return last;
+    queue_.Done();
+    if (ended.ok() && peer_failed_.load(std::memory_order_seq_cst)) {
+      Fail(peer_failure_.status());  // It had all that it needed of the peer.
+    }
+    Finish(operation, ended);  // The last that is done with it: its slot may be taken over.
   }
 
   absl::Status Run(Operation& operation) {
@@ -179,8 +130,6 @@ class HostCommunicator final : public Communicator {
     }
     // Staged: the deadline begins when the inputs are there, as it does where Wait above held this thread.
     stream_->Synchronize();
-    NoteBegun(operation);
-    if (options_.watch != nullptr) options_.watch->Note(NoteOperation(operation));
     absl::Status ended = status();
     if (ended.ok()) ended = Carry(operation);
     if (!ended.ok()) {
@@ -196,12 +145,15 @@ class HostCommunicator final : public Communicator {
 
   absl::Status Carry(const Operation& operation) {
     ZS_RETURN_IF_ERROR(view_.Bind(operation));
-    exchange_.Begin(AboutNow() + absl::ToChronoNanoseconds(options_.timeout), operation.traffic);
     OperationHeader header = MakeHeader(operation, transport_->number(rank()), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);
+    exchange_.Tell(header, view_.call(), operation.traffic);
+    // While the peers' headers are on their way:
+    NoteBegun(operation);
     transport_->Doing(header);
-    ZS_RETURN_IF_ERROR(exchange_.Agree(header, view_.call()));
+    if (options_.watch != nullptr) options_.watch->Note(NoteOperation(operation));
+    ZS_RETURN_IF_ERROR(exchange_.Hear(header, AboutNow() + timeout_));
     if (options_.poison_outputs) view_.PoisonOutputs();
     return view_.Run([this](const HostCall& call) { return RunSchedule(exchange_, call, schedules_); });
   }
@@ -225,20 +177,15 @@ class HostCommunicator final : public Communicator {
   std::unique_ptr<Transport> transport_;
   const HostOptions options_;
   const ScheduleChoice schedules_;
+  const std::chrono::nanoseconds timeout_;
   std::unique_ptr<device::Stream> stream_;
   HostMemoryView view_;
   device::Buffer scratch_;
   Exchange exchange_;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::array<Operation*, kRing> queue_ = {};  // oldest at first_
-  size_t first_ = 0;
-  size_t queued_ = 0;       // with the one that runs
-  uint64_t held_back_ = 0;  // the ticket of the only operation, until its caller waits for it; 0: none
-  bool running_ = false;
-  absl::Status peer_failure_;
-  bool stop_ = false;
+  OperationQueue queue_;
+  device::FirstError peer_failure_;
+  std::atomic<bool> peer_failed_{false};  // in one order for all with queue_.busy()
   std::thread thread_;
 };
 

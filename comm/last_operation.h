@@ -14,20 +14,17 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "zeroshard/comm/operation.h"
 
 namespace zeroshard::comm {
 
 struct LastOperation {
   uint64_t number = 0;  // 0: none yet
+  int64_t count = 0;
   OpKind kind = OpKind::kBarrier;
   device::DType dtype = device::DType::kUint8;
-  int64_t count = 0;
-  std::array<char, 64> label = {};  // what it holds of it, with a zero at the end
-  absl::Time began = absl::InfinitePast();
   bool ended = false;
+  std::array<char, 69> label = {};  // what it holds of it, with a zero at the end
 };
 
 inline LastOperation NoteOperation(const Operation& operation) {
@@ -37,7 +34,6 @@ inline LastOperation NoteOperation(const Operation& operation) {
   last.dtype = operation.in_dtype;
   last.count = operation.count;
   std::memcpy(last.label.data(), operation.label.data(), std::min(operation.label.size(), last.label.size() - 1));
-  last.began = absl::Now();
   return last;
 }
 

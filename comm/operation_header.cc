@@ -9,7 +9,7 @@
 namespace zeroshard::comm {
 namespace {
 
-constexpr uint64_t kMagic = 0x7a65726f73683031;  // "zerosh01": this format
+constexpr uint64_t kMagic = 0x7a65726f73683032;  // "zerosh02": this format
 
 uint64_t Mix(uint64_t hash, int64_t value) {
   hash ^= static_cast<uint64_t>(value);
@@ -43,6 +43,24 @@ OperationHeader MakeHeader(const Operation& operation, int rank, int world_size)
   }
   std::copy_n(operation.label.begin(), std::min(operation.label.size(), header.label.size()), header.label.begin());
   return header;
+}
+
+// A sum of products, each of which is on its way while the next one begins: whoever sends it waits for it.
+uint64_t Digest(const OperationHeader& header) {
+  const auto two = [](int32_t high, int32_t low) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 | static_cast<uint32_t>(low);
+  };
+  uint64_t bytes = 0;
+  for (const uint8_t byte : {header.kind, header.op, header.in_dtype, header.out_dtype, header.schedules, header.carried}) {
+    bytes = bytes << 8 | byte;
+  }
+  // Odd; of the digits of pi.
+  const uint64_t sum = header.magic * 0x243f6a8885a308d3 + header.sequence * 0x13198a2e03707345 +
+                       static_cast<uint64_t>(header.count) * 0xa4093822299f31d1 + header.layout * 0x082efa98ec4e6c89 +
+                       static_cast<uint64_t>(header.staged_bytes) * 0x452821e638d01377 +
+                       two(header.root, header.segments) * 0xbe5466cf34e90c6d +
+                       two(header.world_size, 0) * 0xc0ac29b7c97c50dd + bytes * 0x3f84d5b5b5470917;
+  return sum ^ sum >> 29;
 }
 
 std::string Describe(const OperationHeader& header) {

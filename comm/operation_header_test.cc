@@ -44,6 +44,34 @@ TEST(OperationHeader, SaysWhatBothRanksCalled) {
       absl::StrContains(told.message(), "rank 3 called all-reduce #12 'block 3' (sum, bf16 -> fp32, 1026 elements)"));
 }
 
+// As CheckAgreement, for whoever has no room for the header.
+TEST(OperationHeader, DigestsDifferWhereRanksDisagreeAndOnlyThere) {
+  const OperationHeader mine = MakeHeader(Sum(), 0, 4);
+  OperationHeader same = MakeHeader(Sum(), 3, 4);
+  same.label = {'x'};
+  EXPECT_EQ(Digest(mine), Digest(same));
+  const auto changed = [&](auto change) {
+    OperationHeader other = mine;
+    change(other);
+    return Digest(other) != Digest(mine) && !CheckAgreement(mine, other, 0).ok();
+  };
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.magic += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.sequence += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.count += 2; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.count *= 80; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.layout += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.staged_bytes += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.world_size += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.root += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.segments += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.kind += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.op += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.in_dtype += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.out_dtype += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.schedules += 1; }));
+  EXPECT_TRUE(changed([](OperationHeader& h) { h.carried += 1; }));
+}
+
 TEST(OperationHeader, ToldOfAnotherRankThanItCameFromIsRefused) {
   EXPECT_FALSE(CheckAgreement(MakeHeader(Sum(), 0, 4), MakeHeader(Sum(), 2, 4), 3).ok());
 }

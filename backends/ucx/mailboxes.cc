@@ -1,44 +1,84 @@
 #include "zeroshard/backends/ucx/mailboxes.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "zeroshard/backends/ucx/futex.h"
 
 namespace zeroshard::backends {
+namespace {
+
+// The sanitizer of threads knows no fences: there it is an operation that is one on x86.
+void Fence() {
+#ifdef __SANITIZE_THREAD__
+  static std::atomic<int> word{0};
+  word.fetch_add(1, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace
+
 int64_t Mailboxes::Bytes(int world_size) {
-  return static_cast<int64_t>(sizeof(Bell) + sizeof(Slot) * kSlots * static_cast<size_t>(world_size) * comm::kChannels);
+  const size_t boxes = static_cast<size_t>(world_size) * comm::kChannels;
+  return static_cast<int64_t>(sizeof(Bell) + boxes * (sizeof(Count) + kSlots * sizeof(Slot)));
 }
 
 Mailboxes::Mailboxes(const MappedRegion& region, int64_t offset, int rank, int world_size)
-    : rank_(rank), put_(static_cast<size_t>(world_size) * comm::kChannels) {
+    : rank_(rank), ways_(static_cast<size_t>(world_size) * comm::kChannels, Way{.room = kSlots}) {
   for (int owner = 0; owner < world_size; ++owner) {
     auto* at = static_cast<std::byte*>(owner == rank ? region.data() : region.address(owner)) + offset;
     bells_.push_back(reinterpret_cast<Bell*>(at));
-    slots_.push_back(reinterpret_cast<Slot*>(at + sizeof(Bell)));
+    counts_.push_back(reinterpret_cast<Count*>(at + sizeof(Bell)));
+    slots_.push_back(reinterpret_cast<Slot*>(at + sizeof(Bell) + ways_.size() * sizeof(Count)));
   }
+  unrung_.reserve(ways_.size() * kSlots);
 }
 
 bool Mailboxes::TryPut(int peer, comm::Channel channel, const void* data, int64_t bytes) {
-  uint64_t& number = put_[BoxOf(peer, channel)];
-  Slot& slot = SlotOf(peer, rank_, channel, number);
-  if (slot.turn.load(std::memory_order_acquire) != EmptyTurn(number)) return false;
+  Way& way = ways_[BoxOf(peer, channel)];
+  if (way.put >= way.room) {
+    const Count& count = counts_[static_cast<size_t>(peer)][BoxOf(rank_, channel)];
+    way.room = count.taken.load(std::memory_order_acquire) + kSlots;
+    if (way.put >= way.room) return false;
+  }
+  Slot& slot = SlotOf(peer, rank_, channel, way.put);
   slot.bytes = static_cast<uint32_t>(bytes);
   std::memcpy(slot.data.data(), data, static_cast<size_t>(bytes));
-  slot.turn.store(EmptyTurn(number) + 1, std::memory_order_seq_cst);
-  ++number;
-  Bell& bell = *bells_[static_cast<size_t>(peer)];
-  if (bell.sleeps.load(std::memory_order_seq_cst) != 0) Ring(bell);
+  slot.turn.store(TurnOf(way.put), std::memory_order_release);
+  ++way.put;
+  // The next one's lines come here while nobody waits for them.
+  const Slot& next = SlotOf(peer, rank_, channel, way.put);
+  __builtin_prefetch(&next, 1);
+  __builtin_prefetch(reinterpret_cast<const std::byte*>(&next) + 64, 1);
+  if (unrung_.empty() || unrung_.back() != peer) unrung_.push_back(peer);
   return true;
 }
 
 bool Mailboxes::TryTake(int peer, comm::Channel channel, uint64_t number, void* data, int64_t room, int64_t& bytes) {
   Slot& slot = SlotOf(rank_, peer, channel, number);
-  if (slot.turn.load(std::memory_order_seq_cst) != EmptyTurn(number) + 1) return false;
+  if (slot.turn.load(std::memory_order_seq_cst) != TurnOf(number)) return false;
   bytes = slot.bytes;
   std::memcpy(data, slot.data.data(), static_cast<size_t>(std::min({bytes, room, kMostBytes})));
-  slot.turn.store(EmptyTurn(number) + 2, std::memory_order_release);
+  Way& way = ways_[BoxOf(peer, channel)];
+  way.early |= uint32_t{1} << (number - way.taken) % kSlots;
+  const int done = std::countr_one(way.early);
+  way.early >>= done;
+  way.taken += static_cast<uint64_t>(done);
+  counts_[static_cast<size_t>(rank_)][BoxOf(peer, channel)].taken.store(way.taken, std::memory_order_release);
   return true;
+}
+
+void Mailboxes::WakeReceivers() {
+  if (unrung_.empty()) return;
+  Fence();  // See "Note: the bell".
+  for (const int peer : unrung_) {
+    Bell& bell = *bells_[static_cast<size_t>(peer)];
+    if (bell.sleeps.load(std::memory_order_relaxed) != 0) Ring(bell);
+  }
+  unrung_.clear();
 }
 
 void Mailboxes::Sleep(absl::FunctionRef<bool()> ready, std::chrono::nanoseconds most) {

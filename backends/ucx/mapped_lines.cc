@@ -1,7 +1,6 @@
 #include "zeroshard/backends/ucx/mapped_lines.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <string_view>
@@ -66,28 +65,6 @@ void MappedLines::Say(Word word, const absl::Status& why) {
   }
 }
 
-// One thread at a time: the communicator's.
-void MappedLines::Doing(const comm::OperationHeader& operation) {
-  Block& mine = Mine();
-  const auto words = std::bit_cast<std::array<uint64_t, sizeof(operation) / sizeof(uint64_t)>>(operation);
-  const uint64_t version = mine.doing_version.load(std::memory_order_relaxed);
-  mine.doing_version.store(version + 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  for (size_t i = 0; i < words.size(); ++i) mine.doing[i].store(words[i], std::memory_order_relaxed);
-  mine.doing_version.store(version + 2, std::memory_order_release);
-}
-
-comm::OperationHeader MappedLines::ReadDoing(const Block& block) {
-  std::array<uint64_t, sizeof(comm::OperationHeader) / sizeof(uint64_t)> words = {};
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const uint64_t before = block.doing_version.load(std::memory_order_acquire);
-    for (size_t i = 0; i < words.size(); ++i) words[i] = block.doing[i].load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (before % 2 == 0 && block.doing_version.load(std::memory_order_relaxed) == before) break;
-  }
-  return std::bit_cast<comm::OperationHeader>(words);
-}
-
 bool MappedLines::Ask(int peer, Answer& answer) {
   Block& block = *blocks_[static_cast<size_t>(peer)];
   const uint64_t before = block.beats.load(std::memory_order_acquire);
@@ -97,7 +74,7 @@ bool MappedLines::Ask(int peer, Answer& answer) {
     if (state(peer) != State::kHere || absl::Now() >= end) return false;
     absl::SleepFor(kLook);
   }
-  answer = {.waits_for = block.waits_for.load(std::memory_order_relaxed), .doing = LastIn(ReadDoing(block))};
+  answer = {.waits_for = block.waits_for.load(std::memory_order_relaxed), .doing = LastIn(block.doing.Load())};
   return true;
 }
 

@@ -19,6 +19,8 @@
 
 #include "zeroshard/backends/gloo/lines.h"
 #include "zeroshard/backends/ucx/mapped_region.h"
+#include "zeroshard/comm/operation_header.h"
+#include "zeroshard/comm/versioned_value.h"
 
 namespace zeroshard::backends {
 
@@ -34,12 +36,11 @@ class MappedLines final : public Lines {
 
   void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }
   void GiveUp(const absl::Status& why) override { Say(Word::kGiveUp, why); }
-  void Doing(const comm::OperationHeader& operation) override;
+  void Doing(const comm::OperationHeader& operation) override { Mine().doing.Store(operation); }
   void WaitsFor(int peer) override { Mine().waits_for.store(peer, std::memory_order_relaxed); }
 
  private:
   enum class Word : uint32_t { kNone, kLeave, kGiveUp };
-  using DoingWords = std::array<std::atomic<uint64_t>, sizeof(comm::OperationHeader) / sizeof(uint64_t)>;
 
   struct alignas(64) Block {
     std::atomic<uint32_t> ready;  // the mutex is made, and held
@@ -50,16 +51,13 @@ class MappedLines final : public Lines {
     int32_t code;  // with what follows, before `word`
     uint32_t text_bytes;
     std::array<char, 512> text;
-    std::atomic<uint64_t> doing_version;  // odd while it is written
-    DoingWords doing;
+    comm::VersionedValue<comm::OperationHeader> doing;
     pthread_mutex_t alive;
   };
-  static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(comm::OperationHeader) % sizeof(uint64_t) == 0);
 
   Block& Mine() { return *blocks_[static_cast<size_t>(rank_)]; }
   void Say(Word word, const absl::Status& why);
   bool Ask(int peer, Answer& answer) override;
-  static comm::OperationHeader ReadDoing(const Block& block);
   static void Call(Block& block);
   void Listen();
   void Look(int peer);

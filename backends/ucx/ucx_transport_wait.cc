@@ -24,8 +24,8 @@ using Clock = std::chrono::steady_clock;
 // wake take, then sleeps. Where ranks share cores it never spins.
 constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(30);
 constexpr int kRounds = 16;
-// Looks, one after the other, before a wait does anything else: longer than a word takes between cores that talk at once.
-constexpr int kLooks = 64;
+// Looks, one after the other, before a wait reads the clock: some microseconds, longer than a peer takes that answers at once.
+constexpr int kLooks = 1000;
 constexpr milliseconds kTurn{1};
 // A sleeper moves UCX on now and then, for its keepalive.
 constexpr milliseconds kMostSleep{200};
@@ -97,6 +97,7 @@ void UcxTransport::PutWaitingMail() {
     waiting_[i] = nullptr;
   }
   waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), nullptr), waiting_.end());
+  mail_->WakeReceivers();
 }
 
 // Moves on what is under way; gives whether the record is done.
@@ -123,6 +124,7 @@ absl::Status UcxTransport::Wait(Transfer transfer, Deadline deadline) {
 
 // Holds the caller until the record is done.
 absl::Status UcxTransport::Await(Record& record, Deadline deadline) {
+  if (mail_ != nullptr) mail_->WakeReceivers();
   if (TryEnd(record, kRounds)) return absl::OkStatus();
   for (int look = 0; spins_ && record.by_mail && look < kLooks; ++look) {
     if (TryEnd(record, 1)) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// What a peer says of its operation: headers, lists of keys, tokens; and the data that follows. A rank that believes none of it ends
+// What a peer says of its operation: briefs, headers, lists of keys, tokens; and the data that follows. A rank that believes none of it ends
 // its operation well or with a status, and reads none of its peers' memory beyond what they have.
 #include "zeroshard/comm/operation_header.h"
 
@@ -98,9 +98,10 @@ void HearOut(const std::string& input) {
   WireLedger ledger;
   std::vector<std::byte> scratch(size_t{1} << 16);
   Exchange exchange(transport, ledger, scratch, PeersOf(0, kRanks, ScheduleChoice::kDirect), Exchange::Meeting::kAll);
-  exchange.Begin(std::chrono::steady_clock::now(), Traffic::kData);
   OperationHeader mine = call.Header();
-  if (exchange.Agree(mine, call.host).ok()) (void)RunSchedule(exchange, call.host, ScheduleChoice::kDirect);
+  exchange.Tell(mine, call.host, Traffic::kData);
+  if (exchange.Hear(mine, std::chrono::steady_clock::now()).ok())
+    (void)RunSchedule(exchange, call.host, ScheduleChoice::kDirect);
 }
 
 void Compare(const std::string& input) {
@@ -123,20 +124,28 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Peers that agree, and their data: of each call, by messages and by mapped memory.
+// Peers that agree, and their data; and one that does not: of each call, by messages and by mapped memory.
 std::vector<std::string> zeroshard::fuzz::Seeds() {
   using namespace zeroshard::comm;  // NOLINT(google-build-using-namespace)
   std::vector<std::string> seeds;
   for (const int choice : {0, 1, 2, 3, 4, 5, 0x40, 0x80, 0x81, 0x82}) {
     for (const bool mapped : {false, true}) {
       std::string seed(1, static_cast<char>(choice));
+      OperationHeader header = Call(static_cast<uint8_t>(choice)).Header();
+      if ((choice & 0x40) != 0) header.carried = sizeof(float);
       for (const int rank : {1, 2}) {
-        OperationHeader header = Call(static_cast<uint8_t>(choice)).Header();
-        header.rank = rank;
-        header.mapped = mapped ? 1 : 0;
-        header.keys = {kTheirKey, kTheirKey};
-        if ((choice & 0x40) != 0) header.carried = sizeof(float);
-        seed += BytesOf(header);
+        OperationBrief brief;
+        brief.digest = Digest(header);
+        brief.keys = {kTheirKey, kTheirKey};
+        brief.rank = rank;
+        brief.mapped = mapped ? 1 : 0;
+        seed += BytesOf(brief);
+      }
+      if (!mapped) {  // The second disagrees.
+        std::string other = seed.substr(0, seed.size() - sizeof(OperationBrief)) + std::string(sizeof(OperationBrief), '?');
+        header.rank = 2;
+        header.count += 1;
+        seeds.push_back(other + BytesOf(header));
       }
       for (uint64_t key = 0; mapped && key < 8; ++key) seed += BytesOf(kTheirKey);
       seeds.push_back(seed + std::string(kRanks * kCount * sizeof(float), 'x'));

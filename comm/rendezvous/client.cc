@@ -132,18 +132,18 @@ absl::Status RendezvousClient::Wait(std::vector<std::string>& keys, absl::Durati
 }
 
 LastOperation RendezvousClient::last() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return last_;
+  LastOperation last = last_.Load();
+  last.ended = open_.load(std::memory_order_acquire) != last.number;
+  return last;
 }
 
 void RendezvousClient::Note(const LastOperation& last) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  last_ = last;
+  last_.Store(last);
+  open_.store(last.number, std::memory_order_release);
 }
 
 void RendezvousClient::NoteEnd(uint64_t number) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (last_.number == number) last_.ended = true;
+  if (open_.load(std::memory_order_relaxed) == number) open_.store(0, std::memory_order_release);
 }
 
 std::string RendezvousClient::RankZeroIsMissing(std::string_view how) const {

@@ -6,6 +6,7 @@
 //   client->Attend();
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,7 @@
 #include "zeroshard/comm/rendezvous/rendezvous.grpc.pb.h"
 #include "zeroshard/comm/socket.h"
 #include "zeroshard/comm/store_member.h"
+#include "zeroshard/comm/versioned_value.h"
 
 namespace zeroshard::comm {
 
@@ -76,8 +78,10 @@ class RendezvousClient final : public RankWatch {
   const ClientOptions options_;
   std::unique_ptr<Stub> stub_;
 
-  mutable std::mutex mutex_;
-  LastOperation last_;
+  VersionedValue<LastOperation> last_;
+  std::atomic<uint64_t> open_{0};  // the number of last_ until that has ended
+
+  mutable std::mutex mutex_;  // of what follows
   LastOperation rank_zeros_last_;
   absl::Time rank_zero_heard_;
   std::optional<std::string> farewell_;  // rank 0 has left: who was missing then

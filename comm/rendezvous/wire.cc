@@ -13,7 +13,6 @@ rendezvous::LastOperation ToWire(const LastOperation& last) {
   wire.set_dtype(static_cast<uint32_t>(last.dtype));
   wire.set_count(last.count);
   wire.set_label(std::string(last.label.data()));
-  if (last.number != 0) wire.set_age_ms(absl::ToInt64Milliseconds(absl::Now() - last.began));
   wire.set_ended(last.ended);
   return wire;
 }
@@ -25,7 +24,6 @@ LastOperation FromWire(const rendezvous::LastOperation& wire) {
   last.dtype = static_cast<device::DType>(std::min(wire.dtype(), static_cast<uint32_t>(device::DType::kUint8)));
   last.count = wire.count();
   wire.label().copy(last.label.data(), last.label.size() - 1);
-  last.began = absl::Now() - absl::Milliseconds(std::clamp<int64_t>(wire.age_ms(), 0, int64_t{1} << 40));
   last.ended = wire.ended();
   return last;
 }

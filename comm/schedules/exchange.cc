@@ -31,40 +31,77 @@ Exchange::Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte
       place_(static_cast<size_t>(world_size_), -1),
       transfers_(static_cast<size_t>(world_size_) * kTransfersPerPeer),
       parts_(static_cast<size_t>(world_size_)) {
-  for (size_t i = 0; i < peers_.size(); ++i) place_[static_cast<size_t>(peers_[i])] = static_cast<int>(i);
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    place_[static_cast<size_t>(peers_[i])] = static_cast<int>(i);
+    told_[i].number = transport.number(peers_[i]);
+  }
 }
 
-void Exchange::Begin(Deadline deadline, Traffic traffic) {
-  deadline_ = deadline;
+void Exchange::Tell(OperationHeader& mine, const HostCall& call, Traffic traffic) {
   traffic_ = traffic;
-  mapped_ = false;
-  carried_ = false;
   listed_ = false;
-}
-
-absl::Status Exchange::Agree(OperationHeader& mine, const HostCall& call) {
+  mine_ = {};
   const bool reachable = meets_all() && mine.staged_bytes == 0;
   carried_ = meeting_ == Meeting::kAll && mine.staged_bytes == 0 && CarryInput(mine, call);
-  mine.mapped = reachable && !carried_ && MapKeys(mine, call) ? 1 : 0;
-  ZS_RETURN_IF_ERROR(SwapHeaders(mine));
-  mapped_ = mine.mapped != 0;
-  for (const Told& told : told_) mapped_ = mapped_ && told.header.mapped != 0;
-  listed_ = mapped_ && call.segments.size() > 1;
+  mapped_ = reachable && !carried_ && MapKeys(call);
+  mine_.digest = Digest(mine);
+  mine_.rank = mine.rank;
+  mine_.mapped = mapped_ ? 1 : 0;
+  const size_t n = peers_.size();
+  const int64_t peers = static_cast<int64_t>(n);
+  // First, since what is counted for all threads would wait for what was sent.
+  ledger_.Add(Traffic::kControl, peers * (static_cast<int64_t>(sizeof(mine_)) - mine.carried));
+  if (mine.carried != 0) ledger_.Add(traffic_, peers * mine.carried);
+  for (size_t i = 0; i < n; ++i) transfers_[n + i] = transport_.Send(peers_[i], Channel::kControl, &mine_, sizeof(mine_));
+  for (size_t i = 0; i < n; ++i) {
+    transfers_[i] = transport_.Receive(peers_[i], Channel::kControl, &told_[i].brief, sizeof(mine_));
+  }
+}
+
+bool Exchange::Agrees(size_t place) const {
+  const Told& told = told_[place];
+  return told.brief.digest == mine_.digest && told.brief.rank == told.number;
+}
+
+absl::Status Exchange::Hear(const OperationHeader& mine, Deadline deadline) {
+  deadline_ = deadline;
+  const size_t n = peers_.size();
+  for (size_t i = 0; i < n; ++i) {
+    ZS_RETURN_IF_ERROR(Wait(std::exchange(transfers_[i], {})));
+    if (!Agrees(i)) return Disagree(mine, i);
+    mapped_ = mapped_ && told_[i].brief.mapped != 0;
+  }
+  ZS_RETURN_IF_ERROR(WaitAll(transfers().subspan(n, n)));
+  listed_ = mapped_ && my_keys_.size() > mine_.keys.size();
   return listed_ ? SwapKeys() : absl::OkStatus();
 }
 
-// A small all-reduce: its input goes with the header.
+// Peers [0, place) agree, peers_[place] does not: both send their headers. So do the others that disagree, or may: each waits for
+// the header of the first that it finds, who may have found another one first.
+absl::Status Exchange::Disagree(const OperationHeader& mine, size_t place) {
+  const size_t n = peers_.size();
+  const std::span<Transfer> out = transfers().subspan(n, n);
+  ZS_RETURN_IF_ERROR(WaitAll(out));
+  for (size_t i = place; i < n; ++i) out[i] = SendControl(peers_[i], &mine, sizeof(mine));
+  other_ = {};
+  ZS_RETURN_IF_ERROR(Wait(transport_.Receive(peers_[place], Channel::kControl, &other_, sizeof(other_))));
+  WaitAll(out).IgnoreError();  // What they called is known.
+  ZS_RETURN_IF_ERROR(CheckAgreement(mine, other_, told_[place].number));
+  return absl::FailedPreconditionError(absl::StrCat("rank ", told_[place].number, " called ", Describe(other_), " as rank ",
+                                                    mine.rank, " did, but told of it what is not so"));
+}
+
+// A small all-reduce: its input goes with the brief.
 bool Exchange::CarryInput(OperationHeader& mine, const HostCall& call) {
   if (call.kind != OpKind::kAllReduce || call.segments.size() != 1) return false;
   const int64_t bytes = call.segments[0].count * call.in_size();
-  if (bytes > static_cast<int64_t>(sizeof(mine.keys))) return false;
-  std::memcpy(my_input_.data(), call.segments[0].in, static_cast<size_t>(bytes));
-  mine.keys = my_input_;
+  if (bytes > static_cast<int64_t>(sizeof(mine_.keys))) return false;
+  std::memcpy(mine_.keys.data(), call.segments[0].in, static_cast<size_t>(bytes));
   mine.carried = static_cast<uint8_t>(bytes);
   return true;
 }
 
-bool Exchange::MapKeys(OperationHeader& mine, const HostCall& call) {
+bool Exchange::MapKeys(const HostCall& call) {
   if (!transport_.maps_memory()) return false;
   const bool reads = call.kind != OpKind::kBroadcast || call.root == rank_;
   const int64_t ranks = call.kind == OpKind::kReduceScatter ? world_size_ : 1;
@@ -77,26 +114,8 @@ bool Exchange::MapKeys(OperationHeader& mine, const HostCall& call) {
     if (my_keys_.back() == 0 || my_keys_[my_keys_.size() - 2] == 0) return false;
   }
   if (my_keys_.empty()) return false;
-  mine.keys = {my_keys_[0], my_keys_[1]};
+  mine_.keys = {my_keys_[0], my_keys_[1]};
   return true;
-}
-
-absl::Status Exchange::SwapHeaders(const OperationHeader& mine) {
-  const size_t n = peers_.size();
-  const std::span<Transfer> in = transfers().subspan(0, n);
-  const std::span<Transfer> out = transfers().subspan(n, n);
-  for (size_t i = 0; i < n; ++i) in[i] = transport_.Receive(peers_[i], Channel::kControl, &told_[i].header, sizeof(mine));
-  for (size_t i = 0; i < n; ++i) out[i] = SendControl(peers_[i], &mine, sizeof(mine));
-  ledger_.Add(Traffic::kControl, -static_cast<int64_t>(n) * mine.carried);
-  ledger_.Add(traffic_, static_cast<int64_t>(n) * mine.carried);
-  for (size_t i = 0; i < n; ++i) {
-    ZS_RETURN_IF_ERROR(Wait(std::exchange(in[i], {})));
-    const absl::Status agreed = CheckAgreement(mine, told_[i].header, transport_.number(peers_[i]));
-    if (agreed.ok()) continue;
-    ZS_RETURN_IF_ERROR(Wait(std::exchange(out[i], {})));  // The other side is told by this rank's own header.
-    return agreed;
-  }
-  return WaitAll(out);
 }
 
 absl::Status Exchange::SwapKeys() {
@@ -165,7 +184,7 @@ absl::Status Exchange::SwapTokens(std::span<const int> to, std::span<const int> 
 absl::StatusOr<const std::byte*> Exchange::Mapped(int peer, size_t segment, int side, int64_t bytes) {
   const Told& told = told_[static_cast<size_t>(place_[static_cast<size_t>(peer)])];
   const uint64_t key =
-      listed_ ? told.keys[2 * segment + static_cast<size_t>(side)] : told.header.keys[static_cast<size_t>(side)];
+      listed_ ? told.keys[2 * segment + static_cast<size_t>(side)] : told.brief.keys[static_cast<size_t>(side)];
   const void* address = transport_.MappedAddress(peer, key, bytes);
   if (address != nullptr) return static_cast<const std::byte*>(address);
   return absl::InternalError(absl::StrCat("rank ", transport_.number(peer), " said that its memory is mapped, but key ", key,

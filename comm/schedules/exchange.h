@@ -1,10 +1,10 @@
 // Exchange: one operation's view of a Transport: its deadline, its column of the wire ledger, its scratch and its peers' headers.
 //
-// Kept from operation to operation; used by one thread at a time. Begin and Agree come first.
+// Kept from operation to operation; used by one thread at a time. Tell and Hear come first.
 //
 // Example:
-//   exchange.Begin(deadline, Traffic::kData);
-//   ZS_RETURN_IF_ERROR(exchange.Agree(header, call));      // every peer of this rank issued the same
+//   exchange.Tell(header, call, Traffic::kData);
+//   ZS_RETURN_IF_ERROR(exchange.Hear(header, deadline));      // every peer of this rank issued the same
 //   const Transfer in = exchange.Receive(peer, theirs, bytes);
 //   ...
 //   ZS_RETURN_IF_ERROR(exchange.Wait(in));
@@ -37,10 +37,11 @@ class Exchange {
   std::span<const int> peers() const { return peers_; }
   bool meets_all() const { return static_cast<int>(peers_.size()) == world_size_ - 1; }
 
-  void Begin(Deadline deadline, Traffic traffic);
-  // Tells every peer `mine`, and hears theirs: returns when each of them has begun this operation too.
+  // Begins an operation: tells every peer of `mine`, of which it fills in how the bytes of `call` travel. Does not wait.
+  void Tell(OperationHeader& mine, const HostCall& call, Traffic traffic);
+  // Hears of theirs, which are to be as `mine`: returns when each of them has begun this operation too. The deadline is the operation's.
   // Errors: kFailedPrecondition, with what both called; those of Wait.
-  absl::Status Agree(OperationHeader& mine, const HostCall& call);
+  absl::Status Hear(const OperationHeader& mine, Deadline deadline);
 
   // As Transport's. What is sent counts in the operation's column.
   Transfer Send(int peer, const void* data, int64_t bytes);
@@ -61,14 +62,14 @@ class Exchange {
   std::span<const void*> parts() { return parts_; }
   static constexpr int kTransfersPerPeer = 2 * kMaxInFlight;
 
-  // Mapped memory, after Agree. Whether every rank reads every other's arrays of this call in place.
+  // Mapped memory, after Hear. Whether every rank reads every other's arrays of this call in place.
   bool mapped() const { return mapped_; }
-  // Whether this call's inputs came with its headers: nothing else need be sent.
+  // Whether this call's inputs came with its briefs: nothing else need be sent.
   bool carried() const { return carried_; }
   // Rank's input of such a call; this rank's own too.
   const void* CarriedIn(int rank) const {
     const int place = place_[static_cast<size_t>(rank)];
-    return place < 0 ? my_input_.data() : told_[static_cast<size_t>(place)].header.keys.data();
+    return place < 0 ? mine_.keys.data() : told_[static_cast<size_t>(place)].brief.keys.data();
   }
   // Peer's array of segment i. Errors: kInternal the peer's key is none.
   absl::StatusOr<const std::byte*> PeerIn(int peer, size_t segment, int64_t bytes);
@@ -80,13 +81,15 @@ class Exchange {
  private:
   // What a peer told of this operation.
   struct Told {
-    OperationHeader header;
+    int number = 0;  // of the peer, in messages
+    OperationBrief brief;
     std::vector<uint64_t> keys;  // of segments: in, out, in, out, ...; of more than one segment
   };
   Transfer SendControl(int peer, const void* data, int64_t bytes);
   bool CarryInput(OperationHeader& mine, const HostCall& call);
-  bool MapKeys(OperationHeader& mine, const HostCall& call);
-  absl::Status SwapHeaders(const OperationHeader& mine);
+  bool MapKeys(const HostCall& call);
+  bool Agrees(size_t place) const;
+  absl::Status Disagree(const OperationHeader& mine, size_t place);
   absl::Status SwapKeys();
   absl::StatusOr<const std::byte*> Mapped(int peer, size_t segment, int side, int64_t bytes);
 
@@ -101,10 +104,11 @@ class Exchange {
   Traffic traffic_ = Traffic::kData;
   bool mapped_ = false;
   bool carried_ = false;
-  std::array<uint64_t, 2> my_input_ = {};  // of a carried call
-  bool listed_ = false;                    // Keys came as lists
-  std::vector<Told> told_;                 // [peers]
-  std::vector<int> place_;                 // [world_size]: of a rank in peers_, or -1
+  bool listed_ = false;     // Keys came as lists
+  OperationBrief mine_;     // on its way from Tell to Hear
+  OperationHeader other_;   // what a peer called that disagrees
+  std::vector<Told> told_;  // [peers]
+  std::vector<int> place_;  // [world_size]: of a rank in peers_, or -1
   std::vector<uint64_t> my_keys_;
   std::vector<Transfer> transfers_;
   std::vector<const void*> parts_;

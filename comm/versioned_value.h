@@ -1,0 +1,56 @@
+// VersionedValue: plain bytes that any thread writes and any thread reads, whole and without a lock: in memory of this process, or
+// in memory that processes share (zeros are a value of zeros).
+//
+// Example:
+//   doing.Store(header);                       // this rank, operation after operation
+//   const OperationHeader now = doing.Load();  // whoever is asked what it does
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+
+namespace zeroshard::comm {
+
+template <class T>
+class VersionedValue {
+ public:
+  // Writers wait for each other.
+  void Store(const T& value) {
+    const Words words = std::bit_cast<Words>(value);
+    uint64_t version = version_.load(std::memory_order_relaxed);
+    do {
+      version &= ~uint64_t{1};
+    } while (!version_.compare_exchange_weak(version, version + 1, std::memory_order_acquire, std::memory_order_relaxed));
+    // Who sees one of them sees that version, or a later one.
+    for (size_t i = 0; i < words.size(); ++i) words_[i].store(words[i], std::memory_order_release);
+    version_.store(version + 2, std::memory_order_release);
+  }
+
+  // The latest; torn, where it was being written at each of many attempts: its writer died.
+  T Load() const {
+    constexpr int kAttempts = 10'000;
+    Words words = {};
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const uint64_t before = version_.load(std::memory_order_acquire);
+      for (size_t i = 0; i < words.size(); ++i) words[i] = words_[i].load(std::memory_order_acquire);
+      if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) break;
+      std::this_thread::yield();
+    }
+    return std::bit_cast<T>(words);
+  }
+
+ private:
+  using Words = std::array<uint64_t, sizeof(T) / sizeof(uint64_t)>;
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(Words));
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+  std::atomic<uint64_t> version_{0};  // odd while it is written
+  std::array<std::atomic<uint64_t>, sizeof(T) / sizeof(uint64_t)> words_ = {};
+};
+
+}  // namespace zeroshard::comm
