@@ -35,7 +35,16 @@ constexpr milliseconds kAftermath{100};
 // How long a broken connection waits for the peer's last word, which says more.
 constexpr absl::Duration kLastWord = absl::Milliseconds(300);
 
+// Of a tag: its sender and channel; above them the receiver's number.
+constexpr int kSenderBits = 24;
+
 }  // namespace
+
+// Of a message: what its receiver published, which strangers do not know, and who sends it.
+ucp_tag_t UcxTransport::TagOf(int sender, int receiver, Channel channel) const {
+  return numbers_[static_cast<size_t>(receiver)] << kSenderBits |
+         (static_cast<ucp_tag_t>(sender) * comm::kChannels + static_cast<ucp_tag_t>(channel));
+}
 
 Transfer UcxTransport::Send(int peer, Channel channel, const void* data, int64_t bytes) {
   return Begin(/*sends=*/true, peer, channel, const_cast<void*>(data), bytes);
