@@ -24,6 +24,7 @@
 #include "zeroshard/device/buffer.h"
 #include "zeroshard/device/elementwise.h"
 #include "zeroshard/device/event.h"
+#include "zeroshard/device/gelu_gemm.h"
 #include "zeroshard/device/gemm.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/recorder.h"
@@ -72,6 +73,7 @@ class Device {
 
   // Errors of planning: kInvalidArgument for a shape, kUnimplemented for dtypes that the device has no product for.
   virtual absl::StatusOr<std::unique_ptr<Gemm>> PlanGemm(const GemmSpec& spec) = 0;
+  virtual absl::StatusOr<std::unique_ptr<GeluGemm>> PlanGeluGemm(const GemmSpec& spec) = 0;
   virtual absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) = 0;
 
   virtual Elementwise& elementwise() = 0;

@@ -122,16 +122,18 @@ void SumRows(const Array& x, const Array& sum) {
 
 void LossExponentials(VocabularyColumns columns, const LossRows& rows, const Array& logits, const Array& exponentials,
                       const Array& block_maximum) {
-  const int64_t count = RowsOf(logits, columns.count, "loss");
+  CHECK_GE(columns.row_stride(), columns.count) << "loss: rows overlap";
+  const int64_t count = RowsOf(logits, columns.row_stride(), "loss");
   IsOf(logits, DType::kFloat32, "loss: logits");
   AreLossRows(rows, count, "loss: rows");
   HasElements(block_maximum, count, "loss: rows");
-  CHECK_EQ(RowsOf(exponentials, columns.count, "loss: exponentials"), count);
+  CHECK_EQ(RowsOf(exponentials, columns.row_stride(), "loss: exponentials"), count);
 }
 
 void LossGradient(VocabularyColumns columns, const LossRows& rows, const Array& block_maximum, const Array& exponentials,
                   const Array& loss_scale) {
-  const int64_t count = RowsOf(exponentials, columns.count, "loss backward");
+  CHECK_GE(columns.row_stride(), columns.count) << "loss backward: rows overlap";
+  const int64_t count = RowsOf(exponentials, columns.row_stride(), "loss backward");
   AreLossRows(rows, count, "loss backward: rows");
   HasElements(block_maximum, count, "loss backward: rows");
   CHECK_LE(loss_scale.elements(), 1) << "loss backward: loss scale";

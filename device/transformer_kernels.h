@@ -47,10 +47,21 @@ struct LossRows {
 // The rows' losses are added in this many lanes: lane j adds rows j, j + kLossLanes, ..., then halves of the lanes are added.
 inline constexpr int64_t kLossLanes = 256;
 
-// Columns [first, first + count) of the vocabulary.
+// Columns [first, first + count) of the vocabulary, of which logits and exponentials are a block: its rows lie `stride` elements apart
+// (0: count), and what is between them is neither read nor written.
 struct VocabularyColumns {
   int64_t first = 0;
   int64_t count = 0;
+  int64_t stride = 0;
+
+  constexpr int64_t row_stride() const { return stride > 0 ? stride : count; }
+};
+
+// By what blocks of logits a device does the loss best.
+struct LossBlocks {
+  int64_t rows = 1;
+  int64_t columns = 1;    // of the vocabulary
+  int64_t stride_of = 1;  // rows of a block lie a multiple of this apart
 };
 
 class TransformerKernels {
@@ -83,6 +94,7 @@ class TransformerKernels {
   // sum[width] (+)= the rows of x [rows, width], first to last. x fp32, bf16 or fp16; sum its own.
   virtual void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) = 0;
 
+  virtual LossBlocks loss_blocks(DType dtype) const = 0;
   // The loss, forward: columns of logits [rows, count] become exp(logit - the rows' maximum so far), kept in block_maximum
   // [rows]. Columns come in order; those from 0 begin anew. logits fp32; exponentials in fp32 may be the same memory; in
   // fp16 they are 2^15 times as large, so that small ones are not lost.

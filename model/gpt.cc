@@ -157,7 +157,8 @@ absl::StatusOr<std::unique_ptr<Gpt>> Gpt::Create(device::Device& device, const G
   ZS_ASSIGN_OR_RETURN(parts->head, GptHead::Plan(device, options));
   const int64_t plans = device.ledger().now(device::Use::kActivations) - before;
   const int64_t workspace = parts->block.attention_workspace_bytes();
-  parts->activation_bytes = plans + GptActivations::Bytes(options, workspace) + TokenStage::Bytes(options) +
+  const device::LossBlocks blocks = device.transformer().loss_blocks(options.dtype);
+  parts->activation_bytes = plans + GptActivations::Bytes(options, blocks, workspace) + TokenStage::Bytes(options) +
                             ActivationCheckpoints::DeviceBytes(options);
   device.ledger().Predict(device::Use::kActivations, parts->activation_bytes);
   device.host().ledger().Predict(device::Use::kActivations, ActivationCheckpoints::HostBytes(options));

@@ -48,18 +48,21 @@ BlockActivations TakeBlock(Arena& arena, const GptOptions& options, int64_t rows
   return block;
 }
 
-void TakeLoss(Arena& arena, const GptOptions& options, int64_t rows, GptActivations& a) {
-  const int64_t column_blocks = (options.vocab + kLossColumns - 1) / kLossColumns;
+int64_t RoundUp(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
+
+void TakeLoss(Arena& arena, const GptOptions& options, device::LossBlocks blocks, int64_t rows, GptActivations& a) {
+  const int64_t column_blocks = (options.vocab + blocks.columns - 1) / blocks.columns;
   a.loss_rows = {.targets = a.targets,
                  .maximum = arena.Floats(rows),
                  .sum = arena.Take(rows, DType::kFloat64),
                  .target_logit = arena.Floats(rows)};
-  a.block_maximum = arena.Floats(column_blocks * std::min(rows, LossRowsAtOnce(options.dtype)));
+  a.block_maximum = arena.Floats(column_blocks * std::min(rows, blocks.rows));
   a.loss = arena.Take(1, DType::kFloat64);
 }
 
 // What is never wanted at the same time.
-void TakeShared(Arena& arena, const GptOptions& options, int64_t rows, int64_t workspace_bytes, GptActivations& a) {
+void TakeShared(Arena& arena, const GptOptions& options, device::LossBlocks blocks, int64_t rows, int64_t workspace_bytes,
+                GptActivations& a) {
   const int64_t width = options.width, start = arena.used();
   a.gelu = arena.Take(rows * 4 * width, options.dtype);
   a.d_fc = a.gelu;
@@ -68,13 +71,13 @@ void TakeShared(Arena& arena, const GptOptions& options, int64_t rows, int64_t w
   a.workspace = arena.Take(workspace_bytes, DType::kUint8);
   const int64_t block_end = arena.used();
   arena.MoveTo(start);
-  const int64_t loss_rows = std::min(rows, LossRowsAtOnce(options.dtype));
-  a.exponentials = arena.Take(loss_rows * options.vocab, options.dtype);
-  if (options.dtype != DType::kFloat32) a.logits = arena.Floats(loss_rows * std::min(options.vocab, kLossColumns));
+  const int64_t loss_rows = std::min(rows, blocks.rows), vocab = RoundUp(options.vocab, blocks.stride_of);
+  a.exponentials = arena.Take(loss_rows * vocab, options.dtype);
+  if (options.dtype != DType::kFloat32) a.logits = arena.Floats(loss_rows * std::min(vocab, blocks.columns));
   arena.MoveTo(std::max(block_end, arena.used()));
 }
 
-GptActivations LayOut(const GptOptions& options, int64_t workspace_bytes, Arena& arena) {
+GptActivations LayOut(const GptOptions& options, device::LossBlocks blocks, int64_t workspace_bytes, Arena& arena) {
   const int64_t rows = options.batch * options.context, width = options.width;
   GptActivations a;
   a.inputs = arena.Take(rows, DType::kInt32);
@@ -89,25 +92,26 @@ GptActivations LayOut(const GptOptions& options, int64_t workspace_bytes, Arena&
   const int64_t partials = device::PartialRows(rows) * width;
   a.partials = {.weight = arena.Floats(partials), .bias = arena.Floats(partials), .d_x = arena.Floats(partials)};
   a.gelu_partials = arena.Floats(4 * partials);
-  TakeLoss(arena, options, rows, a);
-  TakeShared(arena, options, rows, workspace_bytes, a);
+  TakeLoss(arena, options, blocks, rows, a);
+  TakeShared(arena, options, blocks, rows, workspace_bytes, a);
   return a;
 }
 
 }  // namespace
 
-int64_t GptActivations::Bytes(const GptOptions& options, int64_t attention_workspace_bytes) {
+int64_t GptActivations::Bytes(const GptOptions& options, device::LossBlocks blocks, int64_t attention_workspace_bytes) {
   Arena counting;
-  LayOut(options, attention_workspace_bytes, counting);
+  LayOut(options, blocks, attention_workspace_bytes, counting);
   return counting.used();
 }
 
 absl::StatusOr<GptActivations> GptActivations::Allocate(device::Device& device, const GptOptions& options,
                                                         int64_t attention_workspace_bytes) {
-  const int64_t bytes = Bytes(options, attention_workspace_bytes);
+  const device::LossBlocks blocks = device.transformer().loss_blocks(options.dtype);
+  const int64_t bytes = Bytes(options, blocks, attention_workspace_bytes);
   ZS_ASSIGN_OR_RETURN(device::Buffer memory, device.Allocate(bytes, device::Use::kActivations, "the model's activations"));
   Arena arena(memory.array(DType::kUint8));
-  GptActivations activations = LayOut(options, attention_workspace_bytes, arena);
+  GptActivations activations = LayOut(options, blocks, attention_workspace_bytes, arena);
   activations.memory = std::move(memory);
   return activations;
 }

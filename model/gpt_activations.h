@@ -19,11 +19,6 @@
 
 namespace zeroshard::model {
 
-// The loss goes by blocks of so many rows and columns: a block of logits stays in a cache of 2 MB; and so many rows times the
-// vocabulary are what is held of them, the same bytes in every dtype. Fewer rows are 4 to 11 % slower.
-constexpr int64_t LossRowsAtOnce(device::DType dtype) { return dtype == device::DType::kFloat32 ? 256 : 512; }
-inline constexpr int64_t kLossColumns = 512;
-
 struct NormActivations {
   device::Array normalized;         // [rows, width]
   device::Array inverse_deviation;  // [rows] fp32
@@ -43,8 +38,8 @@ struct GptActivations {
   static absl::StatusOr<GptActivations> Allocate(device::Device& device, const GptOptions& options,
                                                  int64_t attention_workspace_bytes);
 
-  // Bytes that Allocate takes.
-  static int64_t Bytes(const GptOptions& options, int64_t attention_workspace_bytes);
+  // Bytes that Allocate takes, of a device that does the loss by `blocks`.
+  static int64_t Bytes(const GptOptions& options, device::LossBlocks blocks, int64_t attention_workspace_bytes);
 
   device::Array inputs;   // int32 [rows]
   device::Array targets;  // int32 [rows]
@@ -71,11 +66,12 @@ struct GptActivations {
   device::Array d_qkv;        // [rows, 3 * width]
   device::Array workspace;    // of the attention
 
-  device::LossRows loss_rows;   // each [rows]
-  device::Array block_maximum;  // [blocks of columns, LossRowsAtOnce] fp32
-  device::Array exponentials;   // [LossRowsAtOnce, vocab]: of each block of columns, dense
-  device::Array logits;  // [LossRowsAtOnce, kLossColumns] fp32: of one block; empty where exponentials take their place
-  device::Array loss;    // fp64 [1]
+  device::LossRows loss_rows;  // each [rows]
+  // Of the LossBlocks::rows that are under way.
+  device::Array block_maximum;  // [blocks of columns, rows] fp32
+  device::Array exponentials;   // [rows, vocab and what pads it]: block of columns after block
+  device::Array logits;         // [rows, columns] fp32: of one block; empty where exponentials take their place
+  device::Array loss;           // fp64 [1]
 
   device::Buffer memory;
 };

@@ -40,10 +40,11 @@ absl::StatusOr<GptBlock> GptBlock::Plan(device::Device& device, const GptOptions
                                                               .head_width = width / options.heads,
                                                               .dtype = options.dtype}));
   // Behind a norm: its output is what the activation wants, its input's gradient goes into the norm's backward.
-  const auto first_of_branch = [&](int64_t out) {
+  const auto first_of_branch = [&](int64_t out, bool gelu) {
     return Linear::Plan(device, {.rows = rows,
                                  .in = width,
                                  .out = out,
+                                 .gelu = gelu,
                                  .dtype = options.dtype,
                                  .output = options.dtype,
                                  .gradient = options.gradient_dtype});
@@ -58,22 +59,28 @@ absl::StatusOr<GptBlock> GptBlock::Plan(device::Device& device, const GptOptions
                                  .input_gradient = options.dtype,
                                  .gradient = options.gradient_dtype});
   };
-  ZS_ASSIGN_OR_RETURN(block.qkv_, first_of_branch(3 * width));
+  ZS_ASSIGN_OR_RETURN(block.qkv_, first_of_branch(3 * width, /*gelu=*/false));
   ZS_ASSIGN_OR_RETURN(block.proj_, last_of_branch(width));
-  ZS_ASSIGN_OR_RETURN(block.fc_, first_of_branch(4 * width));
+  ZS_ASSIGN_OR_RETURN(block.fc_, first_of_branch(4 * width, /*gelu=*/true));
   ZS_ASSIGN_OR_RETURN(block.out_, last_of_branch(4 * width));
   return block;
 }
 
 void GptBlock::Forward(Stream& stream, std::span<const Array> parameters, const GptActivations& shared,
                        const BlockActivations& own) const {
-  Recompute(stream, parameters, shared, own);
-  stream.device().transformer().Gelu(stream, own.fc, shared.gelu);
+  ForwardToMlp(stream, parameters, shared, own);
+  fc_.ForwardGelu(stream, shared.y, parameters[kFcWeight], parameters[kFcBias], own.fc, shared.gelu);
   out_.Forward(stream, shared.gelu, parameters[kOutWeight], parameters[kOutBias], shared.residual);
 }
 
 void GptBlock::Recompute(Stream& stream, std::span<const Array> parameters, const GptActivations& shared,
                          const BlockActivations& own) const {
+  ForwardToMlp(stream, parameters, shared, own);
+  fc_.ForwardGeluInput(stream, shared.y, parameters[kFcWeight], parameters[kFcBias], own.fc, shared.gelu);
+}
+
+void GptBlock::ForwardToMlp(Stream& stream, std::span<const Array> parameters, const GptActivations& shared,
+                            const BlockActivations& own) const {
   const auto& p = parameters;
   device::TransformerKernels& kernels = stream.device().transformer();
   kernels.LayerNorm(stream, shared.residual, p[kNorm1Weight], p[kNorm1Bias], own.norm_1.normalized,
@@ -84,7 +91,6 @@ void GptBlock::Recompute(Stream& stream, std::span<const Array> parameters, cons
 
   kernels.LayerNorm(stream, shared.residual, p[kNorm2Weight], p[kNorm2Bias], own.norm_2.normalized,
                     own.norm_2.inverse_deviation, shared.y);
-  fc_.Forward(stream, shared.y, p[kFcWeight], p[kFcBias], own.fc);
 }
 
 void GptBlock::Backward(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,

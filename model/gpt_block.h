@@ -32,6 +32,7 @@ class GptBlock {
                const BlockActivations& own) const;
 
   // What Forward leaves in `own`, again, from shared.residual; the rest of Forward, which only the next unit wants, is not run.
+  // shared.gelu is scratch.
   void Recompute(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared,
                  const BlockActivations& own) const;
 
@@ -40,6 +41,9 @@ class GptBlock {
                 const GptActivations& shared, const BlockActivations& own) const;
 
  private:
+  // Forward as far as shared.y, the input of the second branch's first product.
+  void ForwardToMlp(device::Stream& stream, std::span<const device::Array> parameters, const GptActivations& shared,
+                    const BlockActivations& own) const;
   // The halves of Backward.
   void BackwardMlp(device::Stream& stream, std::span<const device::Array> parameters,
                    std::span<const GradientTarget> targets, const GptActivations& shared, const BlockActivations& own) const;

@@ -26,11 +26,12 @@ device::LossRows SliceRows(const device::LossRows& rows, int64_t first, int64_t 
 
 }  // namespace
 
-std::vector<GptHead::Stretch> GptHead::Stretches(int64_t total, int64_t most) {
+std::vector<GptHead::Stretch> GptHead::Stretches(int64_t total, int64_t most, int64_t stride_of) {
   std::vector<Stretch> stretches;
   for (int64_t first = 0; first < total; first += most) {
     const int64_t count = std::min(most, total - first);
-    stretches.push_back({.first = first, .count = count, .size = count == most ? 0 : 1});
+    const int64_t stride = (count + stride_of - 1) / stride_of * stride_of;
+    stretches.push_back({.first = first, .count = count, .stride = stride, .size = count == most ? 0 : 1});
   }
   return stretches;
 }
@@ -38,8 +39,10 @@ std::vector<GptHead::Stretch> GptHead::Stretches(int64_t total, int64_t most) {
 absl::StatusOr<GptHead> GptHead::Plan(device::Device& device, const GptOptions& options) {
   GptHead head;
   head.width_ = options.width;
-  head.rows_ = Stretches(options.batch * options.context, LossRowsAtOnce(options.dtype));
-  head.columns_ = Stretches(options.vocab, kLossColumns);
+  const device::LossBlocks blocks = device.transformer().loss_blocks(options.dtype);
+  head.most_columns_ = blocks.columns;
+  head.rows_ = Stretches(options.batch * options.context, blocks.rows, 1);
+  head.columns_ = Stretches(options.vocab, blocks.columns, blocks.stride_of);
   // The first stretch and the last have all the sizes that there are.
   for (const Stretch& rows : {head.rows_.front(), head.rows_.back()}) {
     for (const Stretch& columns : {head.columns_.front(), head.columns_.back()}) {
@@ -49,6 +52,7 @@ absl::StatusOr<GptHead> GptHead::Plan(device::Device& device, const GptOptions& 
                                                 .out = columns.count,
                                                 .bias = false,
                                                 .add_to_input_gradient = true,
+                                                .out_stride = columns.stride,
                                                 .dtype = options.dtype,
                                                 .gradient = options.gradient_dtype}));
     }
@@ -65,25 +69,32 @@ void GptHead::Forward(Stream& stream, std::span<const Array> parameters, const G
 }
 
 Array GptHead::Exponentials(const GptActivations& shared, const Stretch& rows, const Stretch& columns) const {
-  return shared.exponentials.Slice(columns.first * rows.count, rows.count * columns.count);
+  return shared.exponentials.Slice(columns.first * rows.count, rows.count * columns.stride);
+}
+
+Array GptHead::BlockMaximum(const GptActivations& shared, const Stretch& rows, const Stretch& columns) const {
+  return shared.block_maximum.Slice(columns.first / most_columns_ * rows.count, rows.count);
+}
+
+device::VocabularyColumns GptHead::Vocabulary(const Stretch& columns) {
+  return {.first = columns.first, .count = columns.count, .stride = columns.stride};
 }
 
 void GptHead::Exponentiate(Stream& stream, const Array& matrix, const GptActivations& shared, const Stretch& rows,
                            const Stretch& columns, const Array& exponentials) const {
   const Array weights = matrix.Slice(columns.first * width_, columns.count * width_);
   const bool in_place = shared.logits.empty();
-  const Array logits = in_place ? exponentials : shared.logits.Slice(0, rows.count * columns.count);
+  const Array logits = in_place ? exponentials : shared.logits.Slice(0, rows.count * columns.stride);
   product(rows, columns).Forward(stream, shared.y.Slice(rows.first * width_, rows.count * width_), weights, {}, logits);
-  const Array block_maximum = shared.block_maximum.Slice(columns.first / kLossColumns * rows.count, rows.count);
-  stream.device().transformer().LossExponentials(stream, {.first = columns.first, .count = columns.count},
+  stream.device().transformer().LossExponentials(stream, Vocabulary(columns),
                                                  SliceRows(shared.loss_rows, rows.first, rows.count), logits, exponentials,
-                                                 block_maximum);
+                                                 BlockMaximum(shared, rows, columns));
 }
 
 void GptHead::Loss(Stream& stream, std::span<const Array> parameters, const GptActivations& shared) const {
   for (const Stretch& rows : rows_) {
     for (const Stretch& columns : columns_) {
-      const Array block = shared.exponentials.Slice(0, rows.count * columns.count);
+      const Array block = shared.exponentials.Slice(0, rows.count * columns.stride);
       Exponentiate(stream, parameters[kMatrix], shared, rows, columns, block);
     }
   }
@@ -93,10 +104,9 @@ void GptHead::Loss(Stream& stream, std::span<const Array> parameters, const GptA
 void GptHead::Backward(Stream& stream, const Array& matrix, const GradientTarget& target, const GptActivations& shared,
                        const Stretch& rows, const Stretch& columns, const LossScaling& scaling) const {
   const Array block = Exponentials(shared, rows, columns);
-  const Array block_maximum = shared.block_maximum.Slice(columns.first / kLossColumns * rows.count, rows.count);
-  stream.device().transformer().LossGradient(stream, {.first = columns.first, .count = columns.count},
-                                             SliceRows(shared.loss_rows, rows.first, rows.count), block_maximum,
-                                             scaling.factor, block, scaling.on_device);
+  stream.device().transformer().LossGradient(stream, Vocabulary(columns),
+                                             SliceRows(shared.loss_rows, rows.first, rows.count),
+                                             BlockMaximum(shared, rows, columns), scaling.factor, block, scaling.on_device);
   const int64_t first = columns.first * width_, count = columns.count * width_;
   const Linear& linear = product(rows, columns);
   linear.InputGradient(stream, block, matrix.Slice(first, count),

@@ -1,7 +1,8 @@
 // The last unit of a GPT-2: the final norm, the projection onto the vocabulary, and the loss.
 //
-// Logits are never held in full. The loss goes by LossRowsAtOnce rows, and for them by kLossColumns columns of the vocabulary: logits,
-// the running maximum, exponentials in place; then, with each row's sum known, the gradient in place and its products.
+// Logits are never held in full. The loss goes by the device's LossBlocks: by some rows, and for them by some columns of the
+// vocabulary: logits, the running maximum, exponentials in place; then, with each row's sum known, the gradient in place and its
+// products. Where the device wants rows of logits further apart than an odd vocabulary has them, only they are padded, never the matrix.
 //
 // Example:
 //   head.Forward(stream, parameters, activations);
@@ -52,11 +53,14 @@ class GptHead {
   // A stretch of rows, or of columns, and which of the two planned sizes it has.
   struct Stretch {
     int64_t first, count;
-    int size;  // 0: full, 1: the rest
+    int64_t stride;  // of columns: from row to row of a block
+    int size;        // 0: full, 1: the rest
   };
-  static std::vector<Stretch> Stretches(int64_t total, int64_t most);
+  static std::vector<Stretch> Stretches(int64_t total, int64_t most, int64_t stride_of);
   const Linear& product(const Stretch& rows, const Stretch& columns) const { return products_[rows.size][columns.size]; }
-  // The exponentials of one block of rows and columns.
+  // Of one block of rows and columns.
+  static device::VocabularyColumns Vocabulary(const Stretch& columns);
+  device::Array BlockMaximum(const GptActivations& shared, const Stretch& rows, const Stretch& columns) const;
   device::Array Exponentials(const GptActivations& shared, const Stretch& rows, const Stretch& columns) const;
   void Exponentiate(device::Stream& stream, const device::Array& matrix, const GptActivations& shared, const Stretch& rows,
                     const Stretch& columns, const device::Array& exponentials) const;
@@ -64,6 +68,7 @@ class GptHead {
                 const GptActivations& shared, const Stretch& rows, const Stretch& columns, const LossScaling& scaling) const;
 
   int64_t width_ = 0;
+  int64_t most_columns_ = 0;  // of a block
   std::vector<Stretch> rows_;
   std::vector<Stretch> columns_;
   Linear products_[2][2];  // by size of the rows, of the columns

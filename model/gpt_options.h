@@ -48,7 +48,7 @@ struct GptOptions {
   std::vector<std::string> frozen = {};
   std::vector<ParameterChoice> choices = {};  // after `frozen`
   // Of the gradients that backward writes: fp32, or `dtype`; sums are taken in fp32 and rounded once (that of the head's matrix
-  // once for every 512 rows).
+  // once for every device::LossBlocks::rows).
   device::DType gradient_dtype = device::DType::kFloat32;
   // Activation checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost"): of every `checkpoint_every` blocks only
   // the input is kept from forward, and backward runs their forward again; 0: all activations are kept. The same bits. Of a group

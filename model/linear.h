@@ -21,8 +21,10 @@ struct LinearSpec {
   int64_t in = 0;
   int64_t out = 0;
   bool bias = true;
+  bool gelu = false;                                       // goes through GELU: ForwardGelu in place of Forward
   bool add_to_output = false;                              // y += x W^T + b
   bool add_to_input_gradient = false;                      // d_x += d_y W
+  int64_t out_stride = 0;                                  // elements from a row of y, and of d_y, to the next; 0: out
   device::DType dtype = device::DType::kFloat32;           // of x, W, b and d_y
   device::DType output = device::DType::kFloat32;          // of y
   device::DType input_gradient = device::DType::kFloat32;  // of d_x
@@ -36,6 +38,12 @@ class Linear {
 
   // y [rows, out] (+)= x [rows, in] W^T + b; `bias` is empty where the layer has none.
   void Forward(device::Stream& stream, device::In x, device::In weight, device::In bias, device::InOut y) const;
+  // y, and GELU(y), of a layer with spec.gelu.
+  void ForwardGelu(device::Stream& stream, device::In x, device::In weight, device::In bias, device::Out y,
+                   device::Out activated) const;
+  // y alone, again: the same bits. `scratch` is of y's size.
+  void ForwardGeluInput(device::Stream& stream, device::In x, device::In weight, device::In bias, device::Out y,
+                        device::Out scratch) const;
   // d_x [rows, in] (+)= d_y W.
   void InputGradient(device::Stream& stream, device::In d_y, device::In weight, device::InOut d_x) const;
   // d_weight [out, in] (+)= d_y^T x.
@@ -43,7 +51,8 @@ class Linear {
                       device::WriteMode mode) const;
 
  private:
-  std::unique_ptr<device::Gemm> forward_;
+  std::unique_ptr<device::Gemm> forward_;  // this or the next
+  std::unique_ptr<device::GeluGemm> forward_gelu_;
   std::unique_ptr<device::Gemm> input_gradient_;
   std::unique_ptr<device::Gemm> weight_gradient_;
   std::unique_ptr<device::Gemm> added_weight_gradient_;

@@ -144,7 +144,8 @@ void BlockedWeightsGemm::Execute(std::span<const byte> a, std::span<const byte> 
 }  // namespace
 
 bool WantsBlockedWeights(const GemmSpec& s) {
-  return s.input == DType::kBfloat16 && !s.transpose_a && s.m >= kLeastRows && s.n >= kLeastSide && s.k >= kLeastSide;
+  return s.input == DType::kBfloat16 && s.dense() && !s.transpose_a && s.m >= kLeastRows && s.n >= kLeastSide &&
+         s.k >= kLeastSide;
 }
 
 absl::StatusOr<std::unique_ptr<Gemm>> PlanBlockedWeights(const GemmSpec& spec, int threads, Device& device,

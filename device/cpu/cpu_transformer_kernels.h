@@ -25,6 +25,7 @@ class CpuTransformerKernels final : public TransformerKernels {
   void Gelu(Stream& stream, In x, Out y) override;
   void GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) override;
   void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) override;
+  LossBlocks loss_blocks(DType dtype) const override;
   void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
                         Out block_maximum) override;
   void LossGradient(Stream& stream, VocabularyColumns columns, const LossRows& rows, In block_maximum, float scale,

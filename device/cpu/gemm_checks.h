@@ -15,7 +15,7 @@ namespace zeroshard::device {
 // "product [4 x 8] x [8 x 2] with B's transpose + bias, bf16 to fp32".
 std::string Describe(const GemmSpec& spec);
 
-// Errors: kInvalidArgument if a size is negative or k is 0; kUnimplemented for dtypes other than those of gemm.h.
+// Errors: kInvalidArgument if a size is negative, k is 0 or rows overlap; kUnimplemented for dtypes other than those of gemm.h.
 absl::Status CheckSpec(const GemmSpec& spec);
 
 // Ends the program where operands do not agree with their plan.

@@ -38,8 +38,8 @@ template <class T>
 void ExponentiateTyped(const LossBlock& block, int64_t first, int64_t last) {
   const int64_t n = block.columns;
   for (int64_t row = first; row < last; ++row) {
-    const float* logits = block.logits + row * n;
-    T* exponentials = static_cast<T*>(block.exponentials) + row * n;
+    const float* logits = block.logits + row * block.stride;
+    T* exponentials = static_cast<T*>(block.exponentials) + row * block.stride;
     const bool anew = block.first_column == 0;
     const float before = anew ? -std::numeric_limits<float>::infinity() : block.maximum[row];
     const float maximum = std::max(before, MaxOfRow(logits, n));
@@ -68,7 +68,7 @@ template <class T>
 void GradientTyped(const LossBlockGradient& block, int64_t first, int64_t last) {
   const int64_t n = block.columns;
   for (int64_t row = first; row < last; ++row) {
-    T* e = static_cast<T*>(block.exponentials) + row * n;
+    T* e = static_cast<T*>(block.exponentials) + row * block.stride;
     const float scale = block.targets[row] < 0 ? 0.0f : block.scale;
     // The exponentials were taken against the maximum of this block's time.
     const float late = block.block_maximum[row] - block.maximum[row];

@@ -16,20 +16,22 @@ namespace zeroshard::device {
 struct LossBlock {
   int64_t first_column;
   int64_t columns;
+  int64_t stride;  // from row to row
   const int32_t* targets;
   float* maximum;
   double* sum;
   float* target_logit;
   float* block_maximum;
-  const float* logits;  // [rows, columns]
+  const float* logits;  // [rows, stride]
   DType dtype = DType::kFloat32;
-  void* exponentials;  // [rows, columns], in fp32 perhaps the same
+  void* exponentials;  // [rows, stride], in fp32 perhaps the same
 };
 void ExponentiateRows(const LossBlock& block, int64_t first, int64_t last);
 
 struct LossBlockGradient {
   int64_t first_column;
   int64_t columns;
+  int64_t stride;
   const int32_t* targets;
   const float* maximum;
   const double* sum;

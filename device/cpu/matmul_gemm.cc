@@ -23,14 +23,14 @@ struct Operands {
 absl::StatusOr<Operands> DescribeOperands(const GemmSpec& s) {
   Operands o;
   const dnnl_dims_t a = {s.m, s.k}, b = {s.k, s.n}, c = {s.m, s.n}, row = {1, s.n};
-  const dnnl_dims_t a_strides = {s.transpose_a ? 1 : s.k, s.transpose_a ? s.m : 1};
+  const dnnl_dims_t a_strides = {s.transpose_a ? 1 : s.a_row_stride(), s.transpose_a ? s.a_row_stride() : 1};
   const dnnl_dims_t b_strides = {s.transpose_b ? 1 : s.n, s.transpose_b ? s.k : 1};
-  const dnnl_dims_t c_strides = {s.n, 1};
+  const dnnl_dims_t c_strides = {s.c_row_stride(), 1}, row_strides = {s.n, 1};
   const dnnl_data_type_t input = OneDnnType(s.input), output = OneDnnType(s.output), bias = OneDnnType(s.bias_dtype);
   ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.a, 2, a, input, a_strides), Describe(s));
   ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.b, 2, b, input, b_strides), Describe(s));
   ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.c, 2, c, output, c_strides), Describe(s));
-  ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.bias, 2, row, bias, c_strides), Describe(s));
+  ZS_ONEDNN(dnnl_memory_desc_init_by_strides(&o.bias, 2, row, bias, row_strides), Describe(s));
   return o;
 }
 

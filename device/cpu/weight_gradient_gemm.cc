@@ -78,8 +78,8 @@ void WeightGradientGemm::Run(Stream& stream, In a, In b, InOut c, In bias) {
 }  // namespace
 
 bool WantsWeightGradient(const GemmSpec& s) {
-  return s.input == DType::kBfloat16 && s.transpose_a && !s.transpose_b && !s.bias && !s.accumulate && s.k >= kLeastRows &&
-         s.m >= kLeastSide && s.n >= kLeastSide;
+  return s.input == DType::kBfloat16 && s.dense() && s.transpose_a && !s.transpose_b && !s.bias && !s.accumulate &&
+         s.k >= kLeastRows && s.m >= kLeastSide && s.n >= kLeastSide;
 }
 
 absl::StatusOr<std::unique_ptr<Gemm>> PlanWeightGradient(const GemmSpec& spec, int threads, Device& device,

@@ -59,6 +59,7 @@ absl::Status WidenedGemm::Plan(int threads, Device& device, FirstError& error) {
       block.input = block.output = block.bias_dtype = kWide;
       block.m = rest_rows == 0 ? rows_ : spec_.m % rows_;
       block.n = rest_columns == 0 ? columns_ : spec_.n % columns_;
+      block.a_stride = block.c_stride = 0;
       ZS_ASSIGN_OR_RETURN(plans_[rest_rows][rest_columns], PlanMatmul(block, threads, device, error));
     }
   }
@@ -100,11 +101,11 @@ void WidenedGemm::Execute(const byte* a, const byte* b, byte* c, const byte* bia
 
 void WidenedGemm::WidenA(const byte* a, int64_t row, int64_t rows) {
   auto* const to = reinterpret_cast<float*>(scratch_);
-  const int64_t size = SizeOf(spec_.input);
+  const int64_t size = SizeOf(spec_.input), stride = spec_.a_row_stride();
   if (spec_.transpose_a) {
-    ConvertRows({spec_.input, a + row * size, spec_.m}, {kWide, to, rows}, spec_.k, rows);
+    ConvertRows({spec_.input, a + row * size, stride}, {kWide, to, rows}, spec_.k, rows);
   } else {
-    ConvertRows({spec_.input, a + row * spec_.k * size, spec_.k}, {kWide, to, spec_.k}, rows, spec_.k);
+    ConvertRows({spec_.input, a + row * stride * size, stride}, {kWide, to, spec_.k}, rows, spec_.k);
   }
 }
 
@@ -119,13 +120,14 @@ void WidenedGemm::WidenB(const byte* b, int64_t column, int64_t columns) {
 }
 
 void WidenedGemm::Multiply(byte* c, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  byte* const part = c + (row * spec_.n + column) * SizeOf(spec_.output);
+  const int64_t stride = spec_.c_row_stride();
+  byte* const part = c + (row * stride + column) * SizeOf(spec_.output);
   auto* const wide = reinterpret_cast<float*>(scratch_) + c_at_;
-  if (spec_.accumulate) ConvertRows({spec_.output, part, spec_.n}, {kWide, wide, columns}, rows, columns);
+  if (spec_.accumulate) ConvertRows({spec_.output, part, stride}, {kWide, wide, columns}, rows, columns);
   Gemm& plan = *plans_[rows == rows_ ? 0 : 1][columns == columns_ ? 0 : 1];
   plan.Run(now_, Scratch(0, rows * spec_.k), Scratch(b_at_, columns * spec_.k), Scratch(c_at_, rows * columns),
            spec_.bias ? Scratch(bias_at_ + column, columns) : Array());
-  ConvertRows({kWide, wide, columns}, {spec_.output, part, spec_.n}, rows, columns);
+  ConvertRows({kWide, wide, columns}, {spec_.output, part, stride}, rows, columns);
 }
 
 }  // namespace

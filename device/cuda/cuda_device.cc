@@ -22,6 +22,7 @@
 #include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/cuda_transformer_kernels.h"
 #include "zeroshard/device/cuda/host_side.h"
+#include "zeroshard/device/gelu_after_gemm.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::device::cuda {
@@ -139,11 +140,17 @@ class OneCudaDevice final : public CudaDevice {
 
   absl::StatusOr<std::unique_ptr<Gemm>> PlanGemm(const GemmSpec& spec) override {
     std::lock_guard<std::mutex> lock(planning_);
-    if (products_ == nullptr) {
-      ZS_ASSIGN_OR_RETURN(products_, CudaProducts::Make(*this, setup_, gpu_.architecture));
-      if (!choices_.empty()) ZS_RETURN_IF_ERROR(products_->choices().Take(choices_));
-    }
+    ZS_RETURN_IF_ERROR(MakeProducts());
     return products_->Plan(spec);
+  }
+  absl::StatusOr<std::unique_ptr<GeluGemm>> PlanGeluGemm(const GemmSpec& spec) override {
+    {
+      std::lock_guard<std::mutex> lock(planning_);
+      ZS_RETURN_IF_ERROR(MakeProducts());
+      auto both = products_->PlanGelu(spec);
+      if (!absl::IsUnimplemented(both.status())) return both;
+    }
+    return PlanGeluAfterGemm(*this, spec);
   }
   absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) override {
     return PlanCudaAttention(spec, *this, setup_);
@@ -166,6 +173,12 @@ class OneCudaDevice final : public CudaDevice {
   absl::Status status() const override { return errors_.status(); }
 
  private:
+  absl::Status MakeProducts() {
+    if (products_ != nullptr) return absl::OkStatus();
+    ZS_ASSIGN_OR_RETURN(products_, CudaProducts::Make(*this, setup_, gpu_.architecture));
+    return choices_.empty() ? absl::OkStatus() : products_->choices().Take(choices_);
+  }
+
   // On a stream of the device's own, and waited for: whoever is handed the memory has nothing to wait for.
   absl::Status Zero(uint64_t address, int64_t bytes) {
     std::lock_guard<std::mutex> lock(zeroing_);

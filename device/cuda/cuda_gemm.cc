@@ -17,67 +17,99 @@ namespace {
 // What NVIDIA recommends from sm_90 on. The choice of an algorithm depends on it, so it is one for all cards.
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 
+// Bytes.
+constexpr uint64_t kWidestLoad = 16;
+
 void* Pointer(const Array& array) { return reinterpret_cast<void*>(array.address()); }
 
-class CudaGemm final : public Gemm {
- public:
-  CudaGemm(const GemmSpec& spec, cublasLtHandle_t handle, std::unique_ptr<MatmulProblem> problem, const GemmChoice& choice,
-           Array workspace, Buffer bias)
-      : spec_(spec),
-        handle_(handle),
-        problem_(std::move(problem)),
-        choice_(choice),
-        workspace_(workspace),
-        bias_(std::move(bias)) {}
+// What plans of one device share, and how one of its products runs.
+struct Planned {
+  GemmSpec spec;
+  cublasLtHandle_t handle;
+  std::unique_ptr<MatmulProblem> problem;  // null: there is nothing to do
+  const GemmChoice& choice;
+  Array workspace;
+  Buffer bias;  // [n], where there is one
 
-  const GemmSpec& spec() const override { return spec_; }
-
-  void Run(Stream& stream, In a, In b, InOut c, In bias) override {
-    CheckOperands(spec_, a.array, b.array, c.array, bias.array);
-    if (c.array.empty()) return;
-    CudaStream& on = CudaStream::Of(stream);
-    const cudaStream_t native = on.native();
-    const MatmulProblem::Operands operands{.a = Pointer(a.array),
-                                           .b = Pointer(b.array),
-                                           .c = Pointer(c.array),
-                                           .bias = spec_.bias ? Pointer(BiasFor(stream, bias.array)) : nullptr};
-    const VendorScope scope;
-    const cublasStatus_t status =
-        problem_->Run(handle_, choice_.algorithm, operands, Pointer(workspace_), workspace_.bytes(), native);
-    if (status != CUBLAS_STATUS_SUCCESS) on.errors().Keep(BlasStatus(status, Describe(spec_)));
-  }
-
- private:
   // cuBLASLt takes a bias of C's dtype alone, and loads 16 bytes of it at once.
-  Array BiasFor(Stream& stream, const Array& bias) {
-    if (bias.dtype() == spec_.output && bias.address() % 16 == 0) return bias;
-    const Array own = bias_.array(spec_.output).Slice(0, spec_.n);
+  Array BiasFor(Stream& stream, const Array& given) const {
+    if (given.dtype() == spec.output && given.address() % kWidestLoad == 0) return given;
+    const Array own = bias.array(spec.output).Slice(0, spec.n);
     Elementwise& kernels = stream.device().elementwise();
-    if (bias.dtype() == spec_.output) {
-      kernels.Copy(stream, bias, own);
+    if (given.dtype() == spec.output) {
+      kernels.Copy(stream, given, own);
     } else {
-      kernels.Convert(stream, bias, own);
+      kernels.Convert(stream, given, own);
     }
     return own;
   }
 
-  const GemmSpec spec_;
-  const cublasLtHandle_t handle_;
-  const std::unique_ptr<MatmulProblem> problem_;
-  const GemmChoice& choice_;
-  const Array workspace_;
-  const Buffer bias_;  // [n], where there is one
+  void Run(Stream& stream, const Array& a, const Array& b, const Array& c, const Array& given_bias,
+           const Array& gelu_input) const {
+    CudaStream& on = CudaStream::Of(stream);
+    const cudaStream_t native = on.native();
+    const MatmulProblem::Operands operands{.a = Pointer(a),
+                                           .b = Pointer(b),
+                                           .c = Pointer(c),
+                                           .bias = spec.bias ? Pointer(BiasFor(stream, given_bias)) : nullptr,
+                                           .gelu_input = Pointer(gelu_input)};
+    const VendorScope scope;
+    const cublasStatus_t status =
+        problem->Run(handle, choice.algorithm, operands, Pointer(workspace), workspace.bytes(), native);
+    if (status != CUBLAS_STATUS_SUCCESS) on.errors().Keep(BlasStatus(status, Describe(spec)));
+  }
 };
 
-// On memory of no meaning, one stretch for all three matrices.
-absl::Status RunOnce(Gemm& gemm, Device& device, CudaStream& stream) {
-  const GemmSpec& s = gemm.spec();
+class CudaGemm final : public Gemm {
+ public:
+  explicit CudaGemm(Planned planned) : planned_(std::move(planned)) {}
+
+  const GemmSpec& spec() const override { return planned_.spec; }
+
+  void Run(Stream& stream, In a, In b, InOut c, In bias) override {
+    CheckOperands(planned_.spec, a.array, b.array, c.array, bias.array);
+    if (!c.array.empty()) planned_.Run(stream, a.array, b.array, c.array, bias.array, Array());
+  }
+
+ private:
+  const Planned planned_;
+};
+
+class CudaGeluGemm final : public GeluGemm {
+ public:
+  explicit CudaGeluGemm(Planned planned) : planned_(std::move(planned)) {}
+
+  const GemmSpec& spec() const { return planned_.spec; }
+
+  void Run(Stream& stream, In a, In b, In bias, Out x, Out y) override {
+    CheckOperands(spec(), a.array, b.array, x.array, bias.array);
+    CheckOperands(spec(), a.array, b.array, y.array, bias.array);
+    CHECK(x.array.address() % kWidestLoad == 0 && y.array.address() % kWidestLoad == 0) << Describe(spec()) << ": alignment";
+    planned_.Run(stream, a.array, b.array, y.array, bias.array, x.array);
+  }
+  // Another algorithm would have other bits.
+  void RunInput(Stream& stream, In a, In b, In bias, Out x, Out scratch) override { Run(stream, a, b, bias, x, scratch); }
+
+ private:
+  const Planned planned_;
+};
+
+// What cuBLASLt's GELU is taken for. In fp32 it is not: nobody says how it takes the hyperbolic tangent, and two bytes forgive more. The
+// input's rows are to be a multiple of 8 elements.
+bool TakesGelu(const GemmSpec& s) {
+  return s.bias && !s.accumulate && s.dense() && s.output != DType::kFloat32 && s.m > 0 && s.n > 0 && s.n % 8 == 0;
+}
+
+// Runs a product on memory of no meaning, one stretch for all its matrices. `run` is handed A, B, C, the bias, and C once more.
+template <class Run>
+absl::Status RunOnce(const GemmSpec& s, Device& device, CudaStream& stream, Run run) {
   if (s.m * s.n == 0) return absl::OkStatus();
-  const int64_t elements = std::max({s.m * s.k, s.k * s.n, s.m * s.n, s.n});
+  const int64_t a = s.a_rows() * s.a_row_stride(), c = s.m * s.c_row_stride();
+  const int64_t elements = std::max({a, s.k * s.n, 2 * c, s.n});
   ZS_ASSIGN_OR_RETURN(const Buffer memory, device.Allocate(4 * elements, Use::kActivations, "a product's first run"));
   const auto first = [&](DType dtype, int64_t count) { return memory.array(dtype).Slice(0, count); };
-  gemm.Run(stream, first(s.input, s.m * s.k), first(s.input, s.k * s.n), first(s.output, s.m * s.n),
-           s.bias ? In(first(s.bias_dtype, s.n)) : In());
+  run(first(s.input, a), first(s.input, s.k * s.n), first(s.output, c), s.bias ? first(s.bias_dtype, s.n) : Array(),
+      memory.array(s.output).Slice(c, c));
   stream.Synchronize();
   return device.status();
 }
@@ -112,14 +144,41 @@ absl::StatusOr<std::unique_ptr<Gemm>> CudaProducts::Plan(const GemmSpec& spec) {
     if (!choice.chosen) ZS_RETURN_IF_ERROR(problem->Choose(handle_, kWorkspaceBytes, choice.algorithm));
   }
   choice.chosen = true;
-  Buffer bias;
-  if (spec.bias) {
-    ZS_ASSIGN_OR_RETURN(bias, device_.Allocate(4 * spec.n, Use::kActivations, "a product's bias"));
-  }
-  auto gemm = std::make_unique<CudaGemm>(spec, handle_, std::move(problem), choice, workspace_.array(DType::kUint8),
-                                         std::move(bias));
-  ZS_RETURN_IF_ERROR(RunOnce(*gemm, device_, stream_));
+  ZS_ASSIGN_OR_RETURN(Buffer bias, OwnBias(spec));
+  auto gemm = std::make_unique<CudaGemm>(
+      Planned{spec, handle_, std::move(problem), choice, workspace_.array(DType::kUint8), std::move(bias)});
+  const auto run = [&](const Array& a, const Array& b, const Array& c, const Array& given, const Array&) {
+    gemm->Run(stream_, a, b, c, given);
+  };
+  ZS_RETURN_IF_ERROR(RunOnce(spec, device_, stream_, run));
   return gemm;
+}
+
+absl::StatusOr<std::unique_ptr<GeluGemm>> CudaProducts::PlanGelu(const GemmSpec& spec) {
+  ZS_RETURN_IF_ERROR(CheckSpec(spec));
+  if (!TakesGelu(spec)) return absl::UnimplementedError(absl::StrCat(Describe(spec), " and GELU: in two operations"));
+  static_cast<void>(stream_.native());
+  const VendorScope scope;
+  ZS_ASSIGN_OR_RETURN(auto problem, MatmulProblem::Make(spec, Epilogue::kGelu));
+  const std::string name = absl::StrCat(Describe(spec), ", GELU");
+  cublasLtMatmulAlgo_t algorithm;
+  if (!choices_.Has(name)) {
+    ZS_RETURN_IF_ERROR(problem->Choose(handle_, kWorkspaceBytes, algorithm));
+    choices_.Of(name) = {.algorithm = algorithm, .chosen = true};
+  }
+  ZS_ASSIGN_OR_RETURN(Buffer bias, OwnBias(spec));
+  auto gemm = std::make_unique<CudaGeluGemm>(
+      Planned{spec, handle_, std::move(problem), choices_.Of(name), workspace_.array(DType::kUint8), std::move(bias)});
+  const auto run = [&](const Array& a, const Array& b, const Array& c, const Array& given, const Array& input) {
+    gemm->Run(stream_, a, b, given, input, c);
+  };
+  ZS_RETURN_IF_ERROR(RunOnce(spec, device_, stream_, run));
+  return gemm;
+}
+
+absl::StatusOr<Buffer> CudaProducts::OwnBias(const GemmSpec& spec) {
+  if (!spec.bias) return Buffer();
+  return device_.Allocate(4 * spec.n, Use::kActivations, "a product's bias");
 }
 
 }  // namespace zeroshard::device::cuda

@@ -2,7 +2,8 @@
 //
 // Each plan is a descriptor, three layouts and an algorithm: the heuristics' first that adds in fp32 alone (no split sums in the output's
 // type, no TF32) and fits the workspace, which all plans of a device share. It runs once when it is made, so that its kernels are loaded
-// before the first collective. Products of one device run on one stream.
+// before the first collective. Products of one device run on one stream. A bias is added, and of two-byte products GELU taken, in the same
+// kernel.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(auto products, CudaProducts::Make(services));
@@ -18,6 +19,7 @@
 #include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/gemm_choices.h"
 #include "zeroshard/device/device.h"
+#include "zeroshard/device/gelu_gemm.h"
 #include "zeroshard/device/gemm.h"
 
 namespace zeroshard::device::cuda {
@@ -34,10 +36,16 @@ class CudaProducts {
   // Errors: as Device::PlanGemm; kUnimplemented where cuBLASLt has no algorithm.
   absl::StatusOr<std::unique_ptr<Gemm>> Plan(const GemmSpec& spec);
 
+  // As Device::PlanGeluGemm. Errors: also kUnimplemented where cuBLASLt's GELU is not taken for it.
+  absl::StatusOr<std::unique_ptr<GeluGemm>> PlanGelu(const GemmSpec& spec);
+
   GemmChoices& choices() { return choices_; }
 
  private:
   CudaProducts(Device& device, CudaStream& stream, cublasLtHandle_t handle, std::string library);
+
+  // For a bias of another dtype, or alignment, than cuBLASLt takes.
+  absl::StatusOr<Buffer> OwnBias(const GemmSpec& spec);
 
   Device& device_;
   CudaStream& stream_;

@@ -38,6 +38,12 @@ GemmChoice& GemmChoices::Of(const std::string& product) {
   return choices_[product];
 }
 
+bool GemmChoices::Has(const std::string& product) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = choices_.find(product);
+  return found != choices_.end() && found->second.chosen;
+}
+
 std::string GemmChoices::Text() const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::string text = absl::StrCat(library_, "\n");

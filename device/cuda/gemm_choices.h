@@ -31,6 +31,9 @@ class GemmChoices {
   // in it is read and written when nobody plans, takes or runs.
   GemmChoice& Of(const std::string& product);
 
+  // Whether there is one.
+  bool Has(const std::string& product) const;
+
   // The library, and each product with its choice, one a line.
   std::string Text() const;
   // Replaces choices by those of `text`. Errors: kFailedPrecondition if it is of another library or card, or lacks a product that is

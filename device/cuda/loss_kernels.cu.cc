@@ -23,7 +23,7 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
                                   In<int32_t> targets, InOut<float> maximum, InOut<double> sum, InOut<float> target_logit,
                                   Out<float> block_maximum) {
   const auto rows = static_cast<int64_t>(targets.n);
-  const int64_t n = columns.count;
+  const int64_t n = columns.count, stride = columns.row_stride();
   const bool anew = columns.first == 0;
   const float least = -std::numeric_limits<float>::infinity();
   PerThread<float> greatest, added;
@@ -33,12 +33,12 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
   });
   ForEachRow(b, rows, [&](unsigned t, int64_t row) {
     float most = least;
-    for (int64_t i = Lane(t); i < n; i += kLanesOfRow) most = Greater()(most, logits[static_cast<size_t>(row * n + i)]);
+    for (int64_t i = Lane(t); i < n; i += kLanesOfRow) most = Greater()(most, logits[static_cast<size_t>(row * stride + i)]);
     greatest[t] = most;
     // Exponentials may take the logits' place.
     const int64_t target = targets[static_cast<size_t>(row)] - columns.first;
     if (Lane(t) == 0 && target >= 0 && target < n) {
-      target_logit[static_cast<size_t>(row)] = logits[static_cast<size_t>(row * n + target)];
+      target_logit[static_cast<size_t>(row)] = logits[static_cast<size_t>(row * stride + target)];
     }
   });
   b.FoldGroups<kLanesOfRow>(greatest, Greater());
@@ -47,7 +47,7 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
     const float shift = Greater()(before, greatest[t]);
     float own = 0;
     for (int64_t i = Lane(t); i < n; i += kLanesOfRow) {
-      const auto at = static_cast<size_t>(row * n + i);
+      const auto at = static_cast<size_t>(row * stride + i);
       const float e = Exponential(logits[at] - shift);
       own += e;
       exponentials[at] = Narrow<T>(kStoredScale<T> == 1 ? e : e * kStoredScale<T>);
@@ -71,7 +71,7 @@ ZS_DEVICE void GradientKernel(Block& b, VocabularyColumns columns, float scale, 
                               In<float> maximum, In<double> sum, In<float> target_logit, In<float> block_maximum,
                               In<float> loss_scale) {
   const auto rows = static_cast<int64_t>(targets.n);
-  const int64_t n = columns.count;
+  const int64_t n = columns.count, stride = columns.row_stride();
   ZS_SHARED(float, factor, kRowsOfBlock);
   ZS_SHARED(float, at_target, kRowsOfBlock);
   // What a row is multiplied by, once for its threads.
@@ -93,7 +93,7 @@ ZS_DEVICE void GradientKernel(Block& b, VocabularyColumns columns, float scale, 
     const int64_t target = targets[static_cast<size_t>(row)] - columns.first;
     const float by = factor[t / kLanesOfRow];
     for (int64_t i = Lane(t); i < n; i += kLanesOfRow) {
-      T& e = exponentials[static_cast<size_t>(row * n + i)];
+      T& e = exponentials[static_cast<size_t>(row * stride + i)];
       e = Narrow<T>(i == target ? at_target[t / kLanesOfRow] : Widen(e) * by);
     }
   });

@@ -11,8 +11,8 @@
 namespace zeroshard::device::cuda {
 namespace {
 
-// What a bias is promised to be aligned to; see cuda_gemm.cc.
-constexpr uintptr_t kBiasAlignment = 16;
+// What a bias, and GELU's input, are promised to be aligned to; see cuda_gemm.cc.
+constexpr uintptr_t kAlignment = 16;
 
 cudaDataType_t TypeOf(DType dtype) {
   if (dtype == DType::kBfloat16) return CUDA_R_16BF;
@@ -28,10 +28,10 @@ absl::Status Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttribut
   return BlasStatus(cublasLtMatmulPreferenceSetAttribute(to, attribute, &value, sizeof value), "asking for an algorithm");
 }
 
-// A dense row-major [rows, columns] is a dense column-major [columns, rows].
-absl::Status MakeLayout(cublasLtMatrixLayout_t& layout, DType dtype, int64_t rows, int64_t columns) {
+// A row-major [rows, columns] is a column-major [columns, rows].
+absl::Status MakeLayout(cublasLtMatrixLayout_t& layout, DType dtype, int64_t rows, int64_t columns, int64_t stride) {
   return BlasStatus(cublasLtMatrixLayoutCreate(&layout, TypeOf(dtype), static_cast<uint64_t>(columns),
-                                               static_cast<uint64_t>(rows), columns),
+                                               static_cast<uint64_t>(rows), stride),
                     "describing a matrix");
 }
 
@@ -52,8 +52,8 @@ int64_t OperandAlignment(int64_t row_elements, DType dtype) {
   return alignment;
 }
 
-absl::StatusOr<std::unique_ptr<MatmulProblem>> MatmulProblem::Make(const GemmSpec& spec) {
-  auto problem = std::unique_ptr<MatmulProblem>(new MatmulProblem(spec));
+absl::StatusOr<std::unique_ptr<MatmulProblem>> MatmulProblem::Make(const GemmSpec& spec, Epilogue epilogue) {
+  auto problem = std::unique_ptr<MatmulProblem>(new MatmulProblem(spec, epilogue));
   ZS_RETURN_IF_ERROR(problem->Describe());
   return problem;
 }
@@ -71,19 +71,24 @@ absl::Status MatmulProblem::Describe() {
       BlasStatus(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product"));
   ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_TRANSA, spec_.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
   ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_TRANSB, spec_.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
-  if (spec_.bias) {
-    ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(TypeOf(spec_.output))));
-    // Only its alignment is looked at before a run.
-    ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kBiasAlignment)));
-  }
-  const auto stored = [](bool transposed, int64_t rows, int64_t columns) {
-    return transposed ? std::array{columns, rows} : std::array{rows, columns};
-  };
-  const std::array a = stored(spec_.transpose_a, spec_.m, spec_.k), b = stored(spec_.transpose_b, spec_.k, spec_.n);
-  ZS_RETURN_IF_ERROR(MakeLayout(a_, spec_.input, a[0], a[1]));
-  ZS_RETURN_IF_ERROR(MakeLayout(b_, spec_.input, b[0], b[1]));
-  return MakeLayout(c_, spec_.output, spec_.m, spec_.n);
+  ZS_RETURN_IF_ERROR(DescribeEpilogue());
+  const int64_t b_rows = spec_.transpose_b ? spec_.n : spec_.k, b_columns = spec_.transpose_b ? spec_.k : spec_.n;
+  ZS_RETURN_IF_ERROR(MakeLayout(a_, spec_.input, spec_.a_rows(), spec_.a_columns(), spec_.a_row_stride()));
+  ZS_RETURN_IF_ERROR(MakeLayout(b_, spec_.input, b_rows, b_columns, b_columns));
+  return MakeLayout(c_, spec_.output, spec_.m, spec_.n, spec_.c_row_stride());
+}
+
+// Of addresses only the alignment is looked at before a run.
+absl::Status MatmulProblem::DescribeEpilogue() {
+  if (!spec_.bias) return absl::OkStatus();
+  const bool gelu = epilogue_ == Epilogue::kGelu;
+  ZS_RETURN_IF_ERROR(
+      Set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, gelu ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS));
+  ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(TypeOf(spec_.output))));
+  ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAlignment)));
+  if (!gelu) return absl::OkStatus();
+  ZS_RETURN_IF_ERROR(Set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, spec_.n));
+  return Set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<void*>(kAlignment));
 }
 
 absl::Status MatmulProblem::Choose(cublasLtHandle_t handle, int64_t workspace_bytes, cublasLtMatmulAlgo_t& algorithm) {
@@ -95,9 +100,9 @@ absl::Status MatmulProblem::Choose(cublasLtHandle_t handle, int64_t workspace_by
   // The others add partial sums in the output's type.
   ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
-  const auto a = OperandAlignment(spec_.transpose_a ? spec_.m : spec_.k, spec_.input);
+  const auto a = OperandAlignment(spec_.a_row_stride(), spec_.input);
   const auto b = OperandAlignment(spec_.transpose_b ? spec_.k : spec_.n, spec_.input);
-  const auto c = OperandAlignment(spec_.n, spec_.output);
+  const auto c = OperandAlignment(spec_.c_row_stride(), spec_.output);
   ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(b)));
   ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(a)));
   ZS_RETURN_IF_ERROR(Set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(c)));
@@ -121,6 +126,11 @@ cublasStatus_t MatmulProblem::Run(cublasLtHandle_t handle, const cublasLtMatmulA
   if (spec_.bias) {
     const cublasStatus_t set =
         cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands.bias, sizeof operands.bias);
+    if (set != CUBLAS_STATUS_SUCCESS) return set;
+  }
+  if (epilogue_ == Epilogue::kGelu) {
+    const cublasStatus_t set = cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                                                              &operands.gelu_input, sizeof operands.gelu_input);
     if (set != CUBLAS_STATUS_SUCCESS) return set;
   }
   const float one = 1, kept = spec_.accumulate ? 1 : 0;

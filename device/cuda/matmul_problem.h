@@ -26,9 +26,15 @@ absl::Status BlasStatus(cublasStatus_t status, std::string_view doing);
 // Bytes that every operand's address is a multiple of: what its rows allow, at most 16, the widest load.
 int64_t OperandAlignment(int64_t row_elements, DType dtype);
 
+// What becomes of a product before it is stored.
+enum class Epilogue {
+  kPlain,  // the bias is added, where the spec has one
+  kGelu,   // and GELU taken; its input is stored too
+};
+
 class MatmulProblem {
  public:
-  static absl::StatusOr<std::unique_ptr<MatmulProblem>> Make(const GemmSpec& spec);
+  static absl::StatusOr<std::unique_ptr<MatmulProblem>> Make(const GemmSpec& spec, Epilogue epilogue = Epilogue::kPlain);
   ~MatmulProblem();
   MatmulProblem(const MatmulProblem&) = delete;
   MatmulProblem& operator=(const MatmulProblem&) = delete;
@@ -40,16 +46,19 @@ class MatmulProblem {
     const void* a;
     const void* b;
     void* c;
-    const void* bias;  // of C's dtype
+    const void* bias;            // of C's dtype
+    void* gelu_input = nullptr;  // as C
   };
   cublasStatus_t Run(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands,
                      void* workspace, int64_t workspace_bytes, cudaStream_t stream);
 
  private:
-  explicit MatmulProblem(const GemmSpec& spec) : spec_(spec) {}
+  MatmulProblem(const GemmSpec& spec, Epilogue epilogue) : spec_(spec), epilogue_(epilogue) {}
   absl::Status Describe();
+  absl::Status DescribeEpilogue();
 
   const GemmSpec spec_;
+  const Epilogue epilogue_;
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
 };

@@ -14,6 +14,7 @@
 #include "zeroshard/device/cpu/host_buffer.h"
 #include "zeroshard/device/cpu/host_copy.h"
 #include "zeroshard/device/first_error.h"
+#include "zeroshard/device/gelu_after_gemm.h"
 #include "zeroshard/device/late/late_engine.h"
 #include "zeroshard/device/late/late_stream.h"
 
@@ -79,6 +80,9 @@ class HostLateDevice final : public LateDevice {
 
   absl::StatusOr<std::unique_ptr<Gemm>> PlanGemm(const GemmSpec& spec) override {
     return PlanCpuGemm(spec, threads_, *this, error_);
+  }
+  absl::StatusOr<std::unique_ptr<GeluGemm>> PlanGeluGemm(const GemmSpec& spec) override {
+    return PlanGeluAfterGemm(*this, spec);
   }
   absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) override {
     return PlanCpuAttention(spec, threads_, *this, error_);

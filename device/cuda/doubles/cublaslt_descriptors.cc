@@ -51,6 +51,7 @@ uint64_t Fingerprint(const MatmulDescription& product, const MatrixDescription& 
     add(m->type);
     add(m->rows);
     add(m->columns);
+    add(m->leading);
   }
   add(product.transpose_a);
   add(product.transpose_b);
@@ -134,10 +135,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor, c
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows, uint64_t columns,
                                           int64_t leading) {
-  if (leading != static_cast<int64_t>(rows)) NotDoubled("cublasLtMatrixLayoutCreate", "a matrix that is not dense");
+  if (leading < static_cast<int64_t>(rows)) NotDoubled("cublasLtMatrixLayoutCreate", "a matrix whose columns overlap");
   BytesOf(type);
   *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
-      new MatrixDescription{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)});
+      new MatrixDescription{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading});
   return CUBLAS_STATUS_SUCCESS;
 }
 

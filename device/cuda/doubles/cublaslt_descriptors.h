@@ -23,11 +23,12 @@ struct MatmulDescription {
   static MatmulDescription& Of(cublasLtMatmulDesc_t descriptor) { return *reinterpret_cast<MatmulDescription*>(descriptor); }
 };
 
-// A dense column-major matrix.
+// A column-major matrix, whose columns start `leading` elements apart.
 struct MatrixDescription {
   cudaDataType type = CUDA_R_32F;
   int64_t rows = 0;
   int64_t columns = 0;
+  int64_t leading = 0;
 
   static MatrixDescription& Of(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<MatrixDescription*>(layout); }
 };

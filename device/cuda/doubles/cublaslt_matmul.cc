@@ -45,7 +45,7 @@ std::vector<float> Widened(std::span<const std::byte> matrix, const MatrixDescri
   std::vector<float> values(static_cast<size_t>(m.rows * m.columns));
   for (int64_t column = 0; column < m.columns; ++column) {
     for (int64_t row = 0; row < m.rows; ++row) {
-      const float x = Load(matrix.data() + (column * m.rows + row) * BytesOf(m.type), m.type);
+      const float x = Load(matrix.data() + (column * m.leading + row) * BytesOf(m.type), m.type);
       values[static_cast<size_t>(transpose ? row * m.columns + column : column * m.rows + row)] = x;
     }
   }
@@ -75,7 +75,7 @@ struct Product {
         const float* x = left.data() + static_cast<size_t>(k) * rows;
         for (size_t row = 0; row < rows; ++row) sums[row] += factor * x[row];
       }
-      Finish(sums, d_memory.data() + column * d.rows * BytesOf(d.type), bias.data(),
+      Finish(sums, d_memory.data() + column * d.leading * BytesOf(d.type), bias.data(),
              auxiliary.data() + column * d.rows * BytesOf(d.type));
     }
   }
@@ -99,7 +99,7 @@ Array Bytes(const void* address, int64_t bytes) {
   return Array(reinterpret_cast<uint64_t>(address), address == nullptr ? 0 : bytes, DType::kUint8);
 }
 
-int64_t BytesOf(const MatrixDescription& m) { return m.rows * m.columns * doubles::BytesOf(m.type); }
+int64_t BytesOf(const MatrixDescription& m) { return m.leading * m.columns * doubles::BytesOf(m.type); }
 
 void CheckAlgorithm(const Product& p, const cublasLtMatmulAlgo_t& algorithm) {
   if (algorithm.data[0] != Fingerprint(p.description, p.a, p.b, p.d)) {
@@ -120,6 +120,13 @@ void CheckShapes(const Product& p) {
   const int64_t inner = b ? p.b.columns : p.b.rows;
   if ((a ? p.a.columns : p.a.rows) != p.d.rows || (b ? p.b.rows : p.b.columns) != p.d.columns || inner != p.inner) {
     NotDoubled("cublasLtMatmul", "matrices that do not fit");
+  }
+  const MatmulDescription& product = p.description;
+  if (product.auxiliary != nullptr &&
+      (product.auxiliary_rows != p.d.rows || product.auxiliary_rows % 8 != 0 ||
+       reinterpret_cast<uintptr_t>(product.auxiliary) % 16 != 0 || p.d.leading != p.d.rows)) {
+    NotDoubled("cublasLtMatmul",
+               "GELU's input in columns that are not dense, of no multiple of 8 rows, or not aligned to 16 bytes");
   }
   const int32_t bias_type = p.description.bias_type;
   if (p.description.epilogue != CUBLASLT_EPILOGUE_DEFAULT && bias_type != -1 && bias_type != p.d.type) {
