@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -75,6 +77,15 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Gemm>> PlanGemm(const GemmSpec& spec) = 0;
   virtual absl::StatusOr<std::unique_ptr<GeluGemm>> PlanGeluGemm(const GemmSpec& spec) = 0;
   virtual absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) = 0;
+
+  // Which algorithm each planned product runs by, for a device that has a choice; else empty. Ranks have the same bits only with the same
+  // algorithms: rank 0's go to all ranks, once all is planned and before the first product, and into what is saved.
+  virtual std::string ProductChoices() const { return {}; }
+  // Errors: kFailedPrecondition where they were made for another library, card or model; kInvalidArgument if it is no such text.
+  virtual absl::Status TakeProductChoices(std::string_view choices) {
+    if (choices.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError("products' algorithms were chosen for another device than this rank's");
+  }
 
   virtual Elementwise& elementwise() = 0;
   virtual TransformerKernels& transformer() = 0;

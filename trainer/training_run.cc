@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/trainer/product_choices.h"
 #include "zeroshard/zero/precision.h"
 
 namespace zeroshard::trainer {
@@ -58,6 +59,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communica
   ZS_RETURN_IF_ERROR(run->MakeEngine());
   ZS_RETURN_IF_ERROR(first_weights(*run->engine_, run->units_));
   ZS_RETURN_IF_ERROR(run->MakeModelAndData());
+  ZS_RETURN_IF_ERROR(ShareProductChoices(communicator));
   return run;
 }
 

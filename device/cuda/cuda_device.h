@@ -13,8 +13,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "zeroshard/device/cuda/gpus.h"
@@ -34,11 +32,6 @@ class CudaDevice : public Device {
   virtual const Gpu& gpu() const = 0;
   // What is in use on the card now, by whomever, in bytes.
   virtual int64_t UsedBytes() const = 0;
-
-  // Which algorithm each product runs by (gemm_choices.h): rank 0's go to all ranks, before the first product, and into what is saved.
-  virtual std::string ProductChoices() const = 0;
-  // Errors: as GemmChoices::Take.
-  virtual absl::Status TakeProductChoices(std::string_view choices) = 0;
 };
 
 // Errors: as FindGpus; kInvalidArgument for an ordinal that is not there; as LoadKernels; kResourceExhausted.
