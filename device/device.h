@@ -36,6 +36,13 @@
 
 namespace zeroshard::device {
 
+// What is in use on a card of its own memory beside what the ledger files.
+struct CardMemory {
+  int64_t peak_bytes = 0;         // the most that was seen in use on the card, by whomever
+  int64_t granularity_bytes = 0;  // held beyond what was asked for
+  int64_t vendor_bytes = 0;       // the driver's, the libraries', other processes'
+};
+
 // Every allocation starts on a multiple of this.
 inline constexpr int64_t kAlignmentBytes = 256;
 
@@ -92,6 +99,10 @@ class Device {
   virtual StepKernels& step() = 0;
 
   virtual MemoryLedger& ledger() = 0;
+  // Now; nothing where the device has no memory of its own.
+  virtual std::optional<CardMemory> card_memory() { return std::nullopt; }
+  // Floating-point operations a second that products of `dtype` can come to, by the maker's numbers; 0: nobody says.
+  virtual double PeakFlops(DType /*dtype*/) const { return 0; }
   // The first error of any operation so far; it stays.
   virtual absl::Status status() const = 0;
 

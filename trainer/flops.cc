@@ -9,4 +9,10 @@ double TrainingFlopsPerToken(const model::GptOptions& options) {
   return 6 * (weights + scores);
 }
 
+double ModelFlopsPerToken(const model::GptOptions& options, int64_t parameters) {
+  const int64_t weights = parameters - options.context * options.width;
+  return 6.0 * static_cast<double>(weights) +
+         12.0 * static_cast<double>(options.layers) * static_cast<double>(options.context * options.width);
+}
+
 }  // namespace zeroshard::trainer

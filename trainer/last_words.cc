@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/trainer/data/tokenizer.h"
+#include "zeroshard/trainer/flops.h"
 #include "zeroshard/trainer/memory_table.h"
 #include "zeroshard/trainer/printable.h"
 #include "zeroshard/trainer/rank_report.h"
@@ -43,6 +44,9 @@ RunSummary Summarize(TrainingRun& run, const TrainOptions& options, const StepWa
                      std::vector<RankReport> reports) {
   const zero::EngineOptions& engine = run.engine().options();
   const double median_s = watch.MedianSeconds();
+  const double tokens_per_s = median_s > 0 ? static_cast<double>(run.shape().TokensPerStep()) / median_s : 0;
+  const double peak = run.communicator().device().PeakFlops(run.options().model.dtype) * run.communicator().world_size();
+  const double flops = ModelFlopsPerToken(run.options().model, run.engine().layout().model_elements());
   return {.version = kVersion,
           .backend = options.backend,
           .config = options.config,
@@ -55,7 +59,8 @@ RunSummary Summarize(TrainingRun& run, const TrainOptions& options, const StepWa
           .first_loss = losses.first,
           .last_loss = losses.last,
           .step_s_median = median_s,
-          .tokens_per_s = median_s > 0 ? static_cast<double>(run.shape().TokensPerStep()) / median_s : 0,
+          .tokens_per_s = tokens_per_s,
+          .mfu = peak > 0 ? tokens_per_s * flops / peak : 0,
           .bits = {},
           .ranks = std::move(reports)};
 }

@@ -12,8 +12,6 @@ namespace {
 constexpr int64_t kSize = 768;
 constexpr int kRepeats = 8;
 
-}  // namespace
-
 absl::StatusOr<double> MeasureProductPeak(device::Device& device) {
   using Clock = std::chrono::steady_clock;
   const int64_t elements = kSize * kSize;
@@ -32,6 +30,13 @@ absl::StatusOr<double> MeasureProductPeak(device::Device& device) {
   }
   ZS_RETURN_IF_ERROR(device.status());
   return 2.0 * kSize * kSize * kSize / std::max(least_s, 1e-9);
+}
+
+}  // namespace
+
+absl::StatusOr<double> ProductPeak(device::Device& device, device::DType dtype) {
+  const double told = device.PeakFlops(dtype);
+  return told > 0 ? told : MeasureProductPeak(device);
 }
 
 }  // namespace zeroshard::trainer

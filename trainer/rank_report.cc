@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <type_traits>
 
 #include "zeroshard/device/status_macros.h"
@@ -24,6 +25,11 @@ void DescribeProcess(device::Device& device, RankReport& report) {
   };
   read(device.ledger(), report.ledger);
   read(device.host().ledger(), report.host_ledger);
+  const std::optional<device::CardMemory> card = device.card_memory();
+  if (!card) return;
+  report.peak_device_bytes = card->peak_bytes;
+  report.granularity_bytes = card->granularity_bytes;
+  report.vendor_library_bytes = card->vendor_bytes;
 }
 
 absl::StatusOr<std::vector<RankReport>> GatherReports(comm::Communicator& communicator, const RankReport& mine) {

@@ -33,6 +33,10 @@ struct RankReport {
   int64_t mapped_peer_bytes = 0;
   std::array<LedgerLine, device::kUses> ledger = {};       // by device::Use
   std::array<LedgerLine, device::kUses> host_ledger = {};  // of offloaded state: Device::host
+  // Of a GPU's memory, beside the ledger (device::CardMemory); kNotMeasured elsewhere.
+  int64_t peak_device_bytes = kNotMeasured;
+  int64_t granularity_bytes = kNotMeasured;
+  int64_t vendor_library_bytes = kNotMeasured;
   int64_t offload_file_bytes = 0;
   int64_t data_bytes_per_step = 0;  // of the last step, as the next two
   int64_t predicted_data_bytes_per_step = 0;

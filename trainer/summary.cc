@@ -1,6 +1,7 @@
 #include "zeroshard/trainer/summary.h"
 
 #include <array>
+#include <utility>
 
 #include "nlohmann/json.hpp"
 #include "zeroshard/device/status_macros.h"
@@ -23,13 +24,25 @@ Json OfLedger(const std::array<LedgerLine, device::kUses>& lines) {
   return ledger;
 }
 
+// The ledger, and what a card holds beside it.
+Json OfDevice(const RankReport& r) {
+  Json ledger = OfLedger(r.ledger);
+  if (r.peak_device_bytes == kNotMeasured) return ledger;
+  for (const auto& [line, bytes] :
+       {std::pair("granularity", r.granularity_bytes), {"vendor_libraries", r.vendor_library_bytes}}) {
+    ledger[line] = {{"now", bytes}, {"peak", bytes}, {"predicted", nullptr}};
+  }
+  return ledger;
+}
+
 Json OfRank(const RankReport& r) {
   return {{"rank", r.rank},
           {"host", r.host.data()},
           {"pid", r.pid},
           {"peak_rss_bytes", Measured(r.peak_rss_bytes)},
           {"mapped_peer_bytes", r.mapped_peer_bytes},
-          {"ledger", OfLedger(r.ledger)},
+          {"peak_device_bytes", Measured(r.peak_device_bytes)},
+          {"ledger", OfDevice(r)},
           {"host_ledger", OfLedger(r.host_ledger)},
           {"offload_file_bytes", r.offload_file_bytes},
           {"wire",
@@ -62,6 +75,7 @@ std::string FormatSummary(const RunSummary& s) {
                   {"last_loss", s.last_loss},
                   {"step_s_median", s.step_s_median},
                   {"tokens_per_s", s.tokens_per_s},
+                  {"mfu", s.mfu > 0 ? Json(s.mfu) : Json(nullptr)},
                   {"bits", s.bits},
                   {"ranks", ranks}};
   if (!s.config.empty()) summary["config"] = Json::parse(s.config, nullptr, /*allow_exceptions=*/false);

@@ -27,6 +27,7 @@ struct RunSummary {
   double last_loss = 0;
   double step_s_median = 0;  // without the first two steps, as the next
   double tokens_per_s = 0;
+  double mfu = 0;  // of the dense peak of all ranks' devices (ModelFlopsPerToken); 0: nobody says what that is
   std::string bits;
   std::vector<RankReport> ranks;
 };

@@ -62,7 +62,7 @@ class Training {
 };
 
 absl::Status Training::Prepare() {
-  ZS_ASSIGN_OR_RETURN(const double peak, MeasureProductPeak(communicator_.device()));
+  ZS_ASSIGN_OR_RETURN(const double peak, ProductPeak(communicator_.device(), options_.run.engine.dtype));
   ZS_RETURN_IF_ERROR(CheckAgreement(communicator_, Fingerprint(options_)));
   ZS_ASSIGN_OR_RETURN(options_.run.seed, AgreeOnSeed(communicator_, options_.run.seed));
   const RunOptions& run = options_.run;

@@ -2,7 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -35,15 +37,31 @@ class Pinning final : public HostPinning {
   absl::Status Pin(void* data, int64_t bytes) override {
     ZS_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), "selecting the device"));
     const cudaError_t error = cudaHostRegister(data, static_cast<size_t>(bytes), cudaHostRegisterPortable);
+    if (error == cudaSuccess) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      pinned_.emplace(data, bytes);
+    }
     if (error != cudaErrorMemoryAllocation) return CudaStatus(error, absl::StrCat("pinning ", bytes, " bytes"));
     cudaGetLastError();  // not sticky
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot pin ", bytes, " bytes of host memory; raise the limit of locked memory (ulimit -l)"));
   }
-  void Unpin(void* data) override { cudaHostUnregister(data); }
+  void Unpin(void* data) override {
+    cudaHostUnregister(data);
+    std::lock_guard<std::mutex> lock(mutex_);
+    pinned_.erase(data);
+  }
+  int64_t pinned_bytes() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    int64_t bytes = 0;
+    for (const auto& [data, size] : pinned_) bytes += size;
+    return bytes;
+  }
 
  private:
   const int ordinal_;
+  std::mutex mutex_;
+  std::map<void*, int64_t> pinned_;
 };
 
 class DeviceOwner final : public Buffer::Owner {
@@ -72,6 +90,7 @@ class OneCudaDevice final : public CudaDevice {
         errors_(absl::StrCat("device ", gpu_.ordinal, " (", gpu_.name, ")")),
         memory_(gpu_.ordinal, options.piece_bytes),
         pinning_(gpu_.ordinal),
+        staging_(gpu_.ordinal),
         host_(MakeCpuDevice({.threads = options.threads, .pinning = &pinning_})),
         setup_(*this, gpu_.ordinal, StreamKind::kCompute, errors_) {}
 
@@ -93,6 +112,19 @@ class OneCudaDevice final : public CudaDevice {
     return static_cast<int64_t>(total_bytes - free_bytes);
   }
 
+  // What the ledger files beside memory_'s and pinned memory is on the card, too: NCCL gave it (Communicator::Allocate).
+  std::optional<CardMemory> card_memory() override {
+    const CudaMemory::Held held = memory_.held();
+    const int64_t used = UsedBytes();
+    int64_t filed = -staging_.pinned_bytes();
+    for (int use = 0; use < kUses; ++use) filed += ledger_.now(static_cast<Use>(use));
+    most_used_ = std::max(most_used_, used);
+    return CardMemory{.peak_bytes = most_used_,
+                      .granularity_bytes = held.taken_bytes - held.asked_bytes,
+                      .vendor_bytes = used - held.taken_bytes - (filed - held.asked_bytes)};
+  }
+  double PeakFlops(DType dtype) const override { return DensePeakFlops(gpu_, dtype); }
+
   absl::StatusOr<Buffer> Allocate(int64_t bytes, Use use, std::string_view what) override {
     if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
     uint64_t address = 0;
@@ -105,7 +137,7 @@ class OneCudaDevice final : public CudaDevice {
     return Buffer(address, bytes, std::make_unique<DeviceOwner>(memory_, address, ledger_, use, bytes));
   }
   absl::StatusOr<Buffer> AllocateHost(int64_t bytes, Use use, std::string_view what) override {
-    return AllocateHostBuffer(bytes, use, what, ledger_, &pinning_);
+    return AllocateHostBuffer(bytes, use, what, ledger_, &staging_);
   }
   void* HostPointer(const Buffer& host_buffer) override {
     return reinterpret_cast<void*>(host_buffer.array(DType::kUint8).address());
@@ -198,9 +230,11 @@ class OneCudaDevice final : public CudaDevice {
 
   const Gpu gpu_;
   MemoryLedger ledger_;
+  int64_t most_used_ = 0;
   CudaErrors errors_;
   CudaMemory memory_;
-  Pinning pinning_;
+  Pinning pinning_;  // of the host beside it
+  Pinning staging_;  // of what AllocateHost gives, which this device's ledger files
   const std::unique_ptr<Device> host_;
   std::mutex zeroing_;
   CudaStream setup_;

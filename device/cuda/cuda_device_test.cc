@@ -65,6 +65,41 @@ TEST(CudaDeviceMemory, ComesFromFewPieces) {
   EXPECT_EQ(device->UsedBytes(), before);
 }
 
+TEST(CudaDeviceMemory, OfTheCardIsToldBesideTheLedger) {
+  constexpr int64_t kPiece = 1 << 20;
+  auto device = Make({}, {.piece_bytes = kPiece});
+  const CardMemory before = device->card_memory().value();
+  const Buffer data = device->Allocate(1000, Use::kData, "data").value();
+  const Buffer stage = device->AllocateHost(5000, Use::kData, "no memory of the card's").value();
+  const CardMemory now = device->card_memory().value();
+  EXPECT_EQ(now.granularity_bytes, before.granularity_bytes - 1000);
+  EXPECT_EQ(now.vendor_bytes, before.vendor_bytes);
+  {
+    const Buffer large = device->Allocate(3 * kPiece, Use::kData, "a piece of its own").value();
+    EXPECT_EQ(device->card_memory()->peak_bytes, before.peak_bytes + 3 * kPiece);
+    EXPECT_EQ(device->card_memory()->granularity_bytes, now.granularity_bytes);
+  }
+  // The piece stays.
+  EXPECT_EQ(device->card_memory()->granularity_bytes, now.granularity_bytes + 3 * kPiece);
+  void* other = nullptr;
+  ASSERT_EQ(cudaMalloc(&other, 7000), cudaSuccess);
+  EXPECT_EQ(device->card_memory()->vendor_bytes, now.vendor_bytes + 7000);
+  cudaFree(other);
+  EXPECT_FALSE(device->host().card_memory().has_value());
+}
+
+TEST(CudaDevicePeak, IsTheDataSheetsOrReckonedFromTheClock) {
+  const Gpu h100{.name = "NVIDIA H100 80GB HBM3", .architecture = "sm_90", .multiprocessors = 132, .clock_hz = 1.98e9};
+  EXPECT_EQ(DensePeakFlops(h100, DType::kBfloat16), 989.4e12);
+  EXPECT_EQ(DensePeakFlops(h100, DType::kFloat32), 256 * 132 * 1.98e9);
+  EXPECT_EQ(DensePeakFlops({.name = "NVIDIA H100 PCIe", .architecture = "sm_90"}, DType::kFloat16), 756e12);
+  EXPECT_EQ(
+      DensePeakFlops({.name = "new", .architecture = "sm_100", .multiprocessors = 10, .clock_hz = 1e9}, DType::kFloat16),
+      8192 * 10 * 1e9);
+  EXPECT_EQ(DensePeakFlops({.name = "newer", .architecture = "sm_999"}, DType::kFloat16), 0);
+  EXPECT_GT(Make()->PeakFlops(DType::kBfloat16), 1e14);
+}
+
 TEST(CudaDeviceMemory, NoBytesGiveAnEmptyValidBuffer) {
   auto device = Make();
   auto buffer = device->Allocate(0, Use::kData, "nothing");

@@ -37,12 +37,17 @@ absl::StatusOr<uint64_t> CudaMemory::NewPiece(int64_t bytes) {
   ZS_RETURN_IF_ERROR(CudaStatus(error, absl::StrCat("allocating ", bytes, " bytes")));
   const uint64_t piece = reinterpret_cast<uint64_t>(address);
   pieces_.emplace(piece, bytes);
+  held_.taken_bytes += bytes;
   return piece;
 }
 
 absl::StatusOr<uint64_t> CudaMemory::Allocate(int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (piece_bytes_ == 0) return NewPiece(bytes);
+  if (piece_bytes_ == 0) {
+    ZS_ASSIGN_OR_RETURN(const uint64_t piece, NewPiece(bytes));
+    held_.asked_bytes += bytes;
+    return piece;
+  }
   const int64_t wanted = RoundUp(bytes);
   // The smallest that it fits into.
   auto chosen = free_.end();
@@ -57,17 +62,25 @@ absl::StatusOr<uint64_t> CudaMemory::Allocate(int64_t bytes) {
   const auto [address, room] = *chosen;
   free_.erase(chosen);
   if (room > wanted) free_.emplace(address + static_cast<uint64_t>(wanted), room - wanted);
+  held_.asked_bytes += bytes;
   return address;
 }
 
 void CudaMemory::Free(uint64_t address, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
+  held_.asked_bytes -= bytes;
   if (piece_bytes_ == 0) {
+    held_.taken_bytes -= bytes;
     pieces_.erase(address);
     cudaFree(reinterpret_cast<void*>(address));
     return;
   }
   AddFree(address, RoundUp(bytes));
+}
+
+CudaMemory::Held CudaMemory::held() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return held_;
 }
 
 void CudaMemory::AddFree(uint64_t address, int64_t bytes) {

@@ -30,6 +30,12 @@ class CudaMemory {
   absl::StatusOr<uint64_t> Allocate(int64_t bytes);
   void Free(uint64_t address, int64_t bytes);
 
+  struct Held {
+    int64_t taken_bytes = 0;  // from CUDA
+    int64_t asked_bytes = 0;  // of us
+  };
+  Held held();
+
  private:
   absl::StatusOr<uint64_t> NewPiece(int64_t bytes);
   void AddFree(uint64_t address, int64_t bytes);
@@ -39,6 +45,7 @@ class CudaMemory {
   std::mutex mutex_;
   std::map<uint64_t, int64_t> pieces_;  // address -> bytes
   std::map<uint64_t, int64_t> free_;    // within pieces; neighbours are joined
+  Held held_;
 };
 
 }  // namespace zeroshard::device::cuda

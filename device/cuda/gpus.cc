@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "zeroshard/device/cuda/architectures.h"
@@ -31,13 +32,18 @@ std::string UuidText(const cudaUUID_t& uuid) {
 absl::StatusOr<Gpu> Describe(int ordinal) {
   cudaDeviceProp properties;
   ZS_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, ordinal), absl::StrCat("asking device ", ordinal)));
+  int clock_khz = 0;
+  ZS_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, ordinal),
+                                absl::StrCat("asking device ", ordinal)));
   return Gpu{
       .ordinal = ordinal,
       .name = properties.name,
       .architecture = absl::StrCat("sm_", properties.major, properties.minor),
       .uuid = UuidText(properties.uuid),
       .bus_id = absl::StrFormat("%04x:%02x:%02x.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID),
-      .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)};
+      .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+      .multiprocessors = properties.multiProcessorCount,
+      .clock_hz = clock_khz * 1e3};
 }
 
 // A driver too old and none at all give the same error; only the version tells them apart.
@@ -61,7 +67,38 @@ absl::Status NoDeviceError() {
       absl::StrCat("no GPU: the NVIDIA driver shows none", why, "; see nvidia-smi, ", kOtherwise));
 }
 
+// Of bf16 and fp16. The first whose words are all in the card's name.
+struct DataSheet {
+  const char* card;
+  const char* form;
+  double flops;
+};
+constexpr DataSheet kDataSheets[] = {{"A100", "", 312e12},   {"H100", "PCIe", 756e12}, {"H100", "NVL", 835e12},
+                                     {"H100", "", 989.4e12}, {"H200", "NVL", 835e12},  {"H200", "", 989.4e12}};
+
+// Of one multiprocessor in a cycle; a multiply and add are two. Where cards of one architecture differ (GeForce do half in two bytes), the
+// most.
+struct OfACycle {
+  const char* architecture;
+  double fp32, two_bytes;
+};
+constexpr OfACycle kCycles[] = {{"sm_80", 128, 2048},  {"sm_86", 256, 512},   {"sm_89", 256, 1024}, {"sm_90", 256, 4096},
+                                {"sm_100", 256, 8192}, {"sm_103", 256, 8192}, {"sm_120", 256, 1024}};
+
 }  // namespace
+
+double DensePeakFlops(const Gpu& gpu, DType dtype) {
+  if (dtype != DType::kFloat32) {
+    for (const DataSheet& sheet : kDataSheets) {
+      if (absl::StrContains(gpu.name, sheet.card) && absl::StrContains(gpu.name, sheet.form)) return sheet.flops;
+    }
+  }
+  for (const OfACycle& cycle : kCycles) {
+    if (gpu.architecture != cycle.architecture) continue;
+    return (dtype == DType::kFloat32 ? cycle.fp32 : cycle.two_bytes) * gpu.multiprocessors * gpu.clock_hz;
+  }
+  return 0;
+}
 
 absl::StatusOr<std::vector<Gpu>> FindGpus() {
   int count = 0;

@@ -52,6 +52,13 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (device < 0 || device >= DoubleDevices::Get().count()) return Failed(cudaErrorInvalidDevice);
+  if (attribute != cudaDevAttrClockRate) NotDoubled("cudaDeviceGetAttribute", "attribute " + std::to_string(attribute));
+  *value = 1980000;
+  return cudaSuccess;
+}
+
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   std::memset(attributes, 0, sizeof *attributes);
   if (function == nullptr) NotDoubled("cudaFuncGetAttributes", "no kernel");
