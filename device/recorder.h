@@ -25,6 +25,12 @@
 
 namespace zeroshard::device {
 
+// Ranges of a profiler that watches the process: what a thread queues between Push and Pop is shown under the name. They nest.
+struct RangeMarks {
+  void (*push)(const char* name);
+  void (*pop)();
+};
+
 constexpr Track TrackOf(StreamKind kind) { return static_cast<Track>(kind); }
 
 class Recorder {
@@ -61,6 +67,11 @@ class Recorder {
   void Turn(Mode mode) { mode_.store(mode, std::memory_order_relaxed); }
   // Whether devices keep the times at which events are recorded (Event::recorded_ns).
   bool tracing() const { return mode() == Mode::kTrace; }
+  // What else is told of spans while they are open, on the thread that opened them; null: nothing. A device sets it once; it lives on.
+  void MarkRanges(const RangeMarks* marks) { marks_ = marks; }
+  // Null where nothing is to be told now.
+  const RangeMarks* marks() const { return tracing() ? marks_ : nullptr; }
+
   // The step that spans belong to from now on; -1: none.
   void SetStep(int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
@@ -94,6 +105,7 @@ class Recorder {
  private:
   Span* Room();
 
+  const RangeMarks* marks_ = nullptr;
   std::atomic<Mode> mode_{Mode::kOff};
   std::atomic<int64_t> step_{-1};
   std::vector<Span> spans_;

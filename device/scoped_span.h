@@ -9,6 +9,8 @@
 //   }
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -30,6 +32,7 @@ class ScopedSpan {
     if (span_ != nullptr) Store(span_->begun_ns, NowNs());
   }
   ~ScopedSpan() {
+    if (marks_ != nullptr) marks_->pop();
     if (span_ == nullptr) return;
     if (stream_ != nullptr) {
       stream_->Stamp(span_->ended_ns);
@@ -46,10 +49,25 @@ class ScopedSpan {
  private:
   void Begin(Recorder& recorder, SpanKind kind, Track track, std::string_view label, int64_t bytes) {
     if (recorder.mode() == Recorder::Mode::kOff) return;
+    marks_ = recorder.marks();
+    if (marks_ != nullptr) marks_->push(RangeName(kind, label).data());
     span_ = recorder.Begin(kind, track, label);
     if (span_ != nullptr) span_->bytes = bytes;
   }
 
+  // "forward h.3"
+  static FixedText<64> RangeName(SpanKind kind, std::string_view label) {
+    FixedText<64> name = {};
+    const std::string_view first = Name(kind);
+    std::copy(first.begin(), first.end(), name.begin());
+    if (label.empty()) return name;
+    name[first.size()] = ' ';
+    const size_t room = name.size() - first.size() - 2;
+    std::copy_n(label.data(), std::min(label.size(), room), name.begin() + static_cast<ptrdiff_t>(first.size()) + 1);
+    return name;
+  }
+
+  const RangeMarks* marks_ = nullptr;
   Stream* stream_ = nullptr;
   Span* span_ = nullptr;
 };

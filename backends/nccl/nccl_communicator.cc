@@ -173,7 +173,10 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     stream_->Record(*flight.start);
     device::Span* const span = operation.record.span;  // In a trace times are the device's.
     if (span != nullptr) stream_->Stamp(span->begun_ns);
+    const device::RangeMarks* const marks = device().recorder().marks();
+    if (marks != nullptr) marks->push(comm::Name(operation.kind).data());
     const absl::Status started = StartCollective(lane_, operation, options_.reduction);
+    if (marks != nullptr) marks->pop();
     if (span != nullptr) stream_->Stamp(span->ended_ns);
     joined_.handle->Leave();
     wire().Add(operation.traffic, SentBytes(operation, rank(), world_size()));

@@ -24,6 +24,7 @@
 #include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/cuda_transformer_kernels.h"
 #include "zeroshard/device/cuda/host_side.h"
+#include "zeroshard/device/cuda/profiler_ranges.h"
 #include "zeroshard/device/gelu_after_gemm.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -96,6 +97,7 @@ class OneCudaDevice final : public CudaDevice {
 
   // What the constructor cannot say.
   absl::Status Start() {
+    recorder().MarkRanges(&ProfilerRanges());
     ZS_RETURN_IF_ERROR(status());
     ZS_RETURN_IF_ERROR(LoadKernels(gpu_));
     ZS_ASSIGN_OR_RETURN(step_scratch_, Allocate(CudaStepKernels::kScratchBytes, Use::kCommunication, "sums of norms"));
