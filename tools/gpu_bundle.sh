@@ -8,7 +8,8 @@ set -euo pipefail
 repository=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 folder=$(readlink -m "${1:-gpu_bundle}")
 most_kib=$((60 * 1024))
-files=(tools/train tools/golden tools/comm_bench tools/libzeroshard_cuda.so device/cuda/kernels_on_gpu_test)
+files=(tools/train tools/golden tools/comm_bench tools/libzeroshard_cuda.so
+  device/cuda/kernels_on_gpu_test device/cuda/device_properties)
 read -ra bazel <<<"${BAZEL:-bazel}"
 if [ -e "$folder" ] && [ ! -e "$folder/payload.tar.gz" ]; then
   echo "gpu_bundle: $folder is there and is no bundle: name another folder" >&2
@@ -43,7 +44,7 @@ rm -rf "$folder"
 mkdir -p "$folder/golden"
 tar -C "$scratch/payload" -czf "$folder/payload.tar.gz" .
 for golden in integration_tests/testdata/golden/*/; do cp -rL "${golden%/}" "$folder/golden/"; done
-cp tools/gpu_check.sh "$folder/"
+cp tools/gpu_check.sh tools/gpu_peer.py "$folder/"
 getconf GNU_LIBC_VERSION | cut -d' ' -f2 >"$folder/libc_version"
 
 size_kib=$(du -sk "$folder" | cut -f1)
@@ -51,4 +52,4 @@ if [ "$size_kib" -gt "$most_kib" ]; then
   echo "gpu_bundle: $folder has $size_kib KiB, and may have $most_kib" >&2
   exit 1
 fi
-echo "gpu_bundle: $folder, $((size_kib / 1024)) MiB; on the machine with the GPU: $(basename "$folder")/gpu_check.sh 1 2 3"
+echo "gpu_bundle: $folder, $((size_kib / 1024)) MiB; on the machine with the GPU: $(basename "$folder")/gpu_check.sh 1 2 3 4 5"

@@ -6,6 +6,9 @@
 #   2  golden runs within 4e-7 (losses) and 1e-6 (norms): one rank in every stage; 2 to 4 ranks that share the GPU, over gloo
 #      and in_process, in every stage of one of them
 #   3  NCCL: on several GPUs plainly, on one with ranks that share it where NCCL lets them; gloo's bits; a rank killed
+#   4  GPT-2 of 124 M and 774 M in bf16, 32768 tokens a step: at least 1.05 of compiled PyTorch's tokens a second, where PyTorch is here;
+#      of the card's dense peak at least 0.45 at 774 M; the card's clocks
+#   5  what cuDNN knows of the card, for device/cuda/testdata
 # Exit code: 0 all phases passed, 1 one did not, 2 there is nothing to run them on ("no NVIDIA driver ...").
 set -uo pipefail
 
@@ -13,7 +16,7 @@ here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 bundle=$here
 [ -e "$bundle/payload.tar.gz" ] || bundle=${ZEROSHARD_GPU_BUNDLE:-gpu_bundle}
 if [ "$#" -eq 0 ]; then
-  sed -n '2,10p' "${BASH_SOURCE[0]}" | cut -c3-
+  sed -n '2,12p' "${BASH_SOURCE[0]}" | cut -c3-
   exit 2
 fi
 if [ ! -e "$bundle/payload.tar.gz" ]; then
@@ -56,7 +59,7 @@ lines=()
 check() {
   local name=$1 code output line
   shift
-  output=$(timeout -k 5 "$(remaining)" "$@" 2>"$results/$name.log")
+  output=$(timeout -k 5 "$(remaining)" "$@" </dev/null 2>"$results/$name.log")
   code=$?
   printf '%s\n' "$output" >"$results/$name.out"
   line=$(python3 - "$name" "$code" "${expected:-0}" "$results/$name" <<'P'
@@ -134,12 +137,77 @@ phase_3() {
     --data="$golden/tokens.bin"
 }
 
+# note JSON: a line of a phase that no check writes.
+note() { lines+=("$1"); }
+
+# Random tokens, in nanoGPT's form.
+make_tokens() {
+  python3 -c 'import array, random, sys
+random.seed(1)
+array.array("H", (random.randrange(50257) for _ in range(1 << 20))).tofile(open(sys.argv[1], "wb"))' "$1"
+}
+
+# compare SIZE LEAST_OF_PEAK: what is asked of a size, of what two checks before have said.
+compare() {
+  python3 - "$results" "$1" "$2" <<'P'
+import json, sys
+results, size, least_of_peak = sys.argv[1], sys.argv[2], float(sys.argv[3])
+def said(name):
+    try:
+        return json.loads([l for l in open(f"{results}/{name}.out") if l.startswith("{")][-1])
+    except (OSError, IndexError, ValueError):
+        return None
+ours, peer = said("train_" + size), said("torch_" + size)
+passed, result = ours is not None, {}
+if ours:
+    result["of_dense_peak"] = ours.get("mfu")
+    passed = result["of_dense_peak"] is not None and result["of_dense_peak"] >= least_of_peak
+if ours and peer:
+    result["of_torch"] = ours["tokens_per_s"] / peer["tokens_per_s"]
+    passed = passed and result["of_torch"] >= 1.05
+print(json.dumps({"check": "compare_" + size, "passed": passed, "error": "" if peer else "no PyTorch with a GPU here", "result": result}))
+sys.exit(0 if passed else 1)
+P
+}
+
+phase_4() {
+  local size layers heads width least sizes
+  make_tokens "$bundle/run/tokens.bin"
+  note "$(nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit --format=csv,noheader 2>/dev/null |
+    python3 -c 'import json, sys; print(json.dumps({"check": "clocks", "passed": True, "result": sys.stdin.read().splitlines()}))')"
+  while read -r size layers heads width least; do
+    sizes=(--layers="$layers" --heads="$heads" --width="$width" --context=1024 --vocab=50304 --batch=32 --steps=20)
+    # Its summary is what the check reads.
+    check "train_$size" bash -c '
+      summary=$1
+      shift
+      "$@" --summary="$summary" >&2 && cat "$summary"' train "$results/train_$size.summary" \
+      "$bin/train" --device=cuda --backend=gloo --nproc=1 --stage=0 --dtype=bf16 --clip=1 --sample=0 \
+      --data="$bundle/run/tokens.bin" "${sizes[@]}"
+    if python3 -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null; then
+      check "torch_$size" env -u LD_LIBRARY_PATH python3 "$bundle/gpu_peer.py" "${sizes[@]}"
+    fi
+    note "$(compare "$size" "$least")"
+    [[ ${lines[-1]} == *'"passed": true'* ]] || ok=false
+  done <<'S'
+124M 12 12 768 0
+774M 36 20 1280 0.45
+S
+}
+
+phase_5() {
+  local gpu
+  for ((gpu = 0; gpu < (gpus > 0 ? gpus : 1); ++gpu)); do
+    check "device_properties_$gpu" "$bin/device_properties" "$gpu"
+  done
+}
+
 worst=0
 for phase in "$@"; do
   case $phase in
-    1 | 2 | 3) ;;
+    1 | 2 | 3 | 4 | 5) ;;
     *)
-      echo "gpu_check: there is no phase $phase; there are 1, 2 and 3" >&2
+      echo "gpu_check: there is no phase $phase; there are 1 to 5" >&2
       exit 2
       ;;
   esac
