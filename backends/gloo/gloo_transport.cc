@@ -46,7 +46,9 @@ absl::StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(const Conn
   }
   // Ranks make their transports in the same order: the n-th of each rank meet.
   ZS_ASSIGN_OR_RETURN(const int64_t number, options.store->Add(absl::StrCat("gloo/made/", options.rank), 1));
-  return ConnectUnder(options, absl::StrCat("gloo/", number, "/"));
+  ConnectOptions connect = options;
+  if (connect.waits == nullptr) connect.waits = std::make_shared<comm::WaitBoard>();
+  return ConnectUnder(connect, absl::StrCat("gloo/", number, "/"));
 }
 
 absl::StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::ConnectUnder(const ConnectOptions& options,

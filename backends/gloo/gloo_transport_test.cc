@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/comm/store_memory.h"
+#include "zeroshard/comm/testing/other_group_case.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -175,8 +176,21 @@ TEST(GlooTransport, DeadlineNamesThePeerAndTheBytes) {
     const auto start = std::chrono::steady_clock::now();
     const absl::Status status = transport.Wait(transport.Receive(1, Channel::kData, &byte, 1), In(absl::Milliseconds(100)));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(350));
-    EXPECT_EQ(status, absl::DeadlineExceededError("rank 1 answers, and has begun no operation; rank 1 has not sent 1 bytes for "
-                                                  "rank 0 in time"));
+    EXPECT_EQ(status,
+              absl::DeadlineExceededError("rank 1 answers, and has begun no operation; rank 1 has not sent 1 bytes for "
+                                          "rank 0 in time"));
+  });
+}
+
+TEST(GlooTransport, ALateRankNamesItsOtherGroup) {
+  comm::MemoryStore store;
+  auto middle = std::make_shared<comm::WaitBoard>();
+  comm::testing::ExpectALateRankNamesItsOtherGroup(middle, [&](int rank) {
+    return GlooTransport::Connect({.store = &store,
+                                   .rank = rank,
+                                   .world_size = 3,
+                                   .timeout = absl::Seconds(20),
+                                   .waits = rank == 1 ? middle : nullptr});
   });
 }
 

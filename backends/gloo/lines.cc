@@ -59,8 +59,9 @@ absl::Status Lines::Gone(int peer, std::string_view how) const {
                                              absl::string_view(how.data(), how.size()), ")"));
 }
 
-std::string Lines::LastIn(const comm::OperationHeader& doing) {
-  return doing.magic == 0 ? "has begun no operation" : absl::StrCat("was last in ", comm::Describe(doing));
+std::string Lines::LastIn(const comm::OperationHeader& doing, int elsewhere) {
+  return absl::StrCat(doing.magic == 0 ? "has begun no operation" : absl::StrCat("was last in ", comm::Describe(doing)),
+                      comm::DescribeElsewhere(elsewhere));
 }
 
 }  // namespace zeroshard::backends

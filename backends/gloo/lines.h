@@ -22,6 +22,7 @@
 #include "zeroshard/backends/gloo/peer_connections.h"
 #include "zeroshard/comm/late_chain.h"
 #include "zeroshard/comm/operation_header.h"
+#include "zeroshard/comm/wait_board.h"
 
 namespace zeroshard::backends {
 
@@ -41,7 +42,10 @@ class Lines {
 
   // What this rank does, and for which peer it waits (-1: none), for those that ask. From any thread; allocate nothing.
   virtual void Doing(const comm::OperationHeader& operation) = 0;
-  virtual void WaitsFor(int peer) = 0;
+  void WaitsFor(int peer) {
+    place_.Set(peer < 0 ? -1 : Number(peer));
+    NoteWait(peer);
+  }
 
   // Why `peer` is late, as far as it and those for whom it waits in turn can say: "rank 1 does not answer; rank 2 waits for
   // it". Holds the caller for some tenths of a second.
@@ -58,15 +62,19 @@ class Lines {
   // What a peer says when it is asked.
   struct Answer {
     int waits_for = -1;
-    std::string doing;  // "was last in all-reduce #7 (...)"
+    std::string doing;  // "was last in all-reduce #7 (...); it waits for rank 3 in another group"
   };
 
   Lines(const ConnectOptions& options, Heard heard)
       : rank_(options.rank),
         numbers_(options.numbers),
+        place_(options.waits),
         heard_(std::move(heard)),
         ends_(static_cast<size_t>(options.world_size)) {}
 
+  virtual void NoteWait(int peer) = 0;
+  // Whom this rank waits for in another group; -1: nobody.
+  int Elsewhere() const { return place_.Elsewhere(); }
   // False where `peer` does not answer in kPatience.
   virtual bool Ask(int peer, Answer& answer) = 0;
   void Conclude(int peer, State state, const absl::Status& why);
@@ -76,7 +84,7 @@ class Lines {
   // What messages call a rank.
   int Number(int peer) const { return numbers_.empty() ? peer : numbers_[static_cast<size_t>(peer)]; }
   // Of an answer; a header with no magic: none was begun.
-  static std::string LastIn(const comm::OperationHeader& doing);
+  static std::string LastIn(const comm::OperationHeader& doing, int elsewhere);
 
   const int rank_;
 
@@ -88,6 +96,7 @@ class Lines {
   comm::Testimony Testify(int suspect);
 
   const std::vector<int> numbers_;  // see ConnectOptions
+  comm::WaitPlace place_;
   const Heard heard_;
   mutable std::mutex ends_mutex_;
   mutable std::condition_variable ended_;

@@ -10,6 +10,7 @@
 //                       ConnectPeers({.store = store, .rank = rank, .world_size = n, .timeout = absl::Seconds(30)}));
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "absl/time/time.h"
 #include "zeroshard/comm/socket.h"
 #include "zeroshard/comm/store.h"
+#include "zeroshard/comm/wait_board.h"
 
 namespace zeroshard::backends {
 
@@ -37,6 +39,8 @@ struct ConnectOptions {
   std::string interface = {};       // see comm/network_address.h
   std::string master_address = {};  // MASTER_ADDR, may be empty
   std::vector<int> numbers = {};    // of a split: what messages call each rank (comm::Transport::number)
+
+  std::shared_ptr<comm::WaitBoard> waits = {};  // this rank's, where groups are split off
 
   int Number(int peer) const { return numbers.empty() ? peer : numbers[static_cast<size_t>(peer)]; }
 };

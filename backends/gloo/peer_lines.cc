@@ -79,7 +79,8 @@ bool PeerLines::Ask(int peer, Answer& answer) {
 void PeerLines::Reply(Peer& peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (peer.answered++ >= kMostQuestions) return;
-  const Message message = MakeMessage(Word::kAnswer, waits_for_.load(std::memory_order_relaxed), LastIn(doing_));
+  const Message message =
+      MakeMessage(Word::kAnswer, waits_for_.load(std::memory_order_relaxed), LastIn(doing_, Elsewhere()));
   send(peer.line.get(), &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

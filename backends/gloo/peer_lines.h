@@ -34,7 +34,6 @@ class PeerLines final : public Lines {
   void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }
   void GiveUp(const absl::Status& why) override { Say(Word::kGiveUp, why); }
   void Doing(const comm::OperationHeader& operation) override;
-  void WaitsFor(int peer) override { waits_for_.store(peer, std::memory_order_relaxed); }
 
   // Stops listening; the lines stay open.
   void StopListening();
@@ -64,6 +63,7 @@ class PeerLines final : public Lines {
     Answer answer = {};
   };
 
+  void NoteWait(int peer) override { waits_for_.store(peer, std::memory_order_relaxed); }
   void Say(Word word, const absl::Status& why);
   static Message MakeMessage(Word word, int32_t code, absl::string_view text);
   bool Ask(int peer, Answer& answer) override;

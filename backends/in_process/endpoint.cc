@@ -18,7 +18,8 @@ void Erase(std::vector<T*>& list, const T* item) {
 
 }  // namespace
 
-Endpoint::Endpoint(int rank, int world_size, int number) : rank_(rank), number_(number) {
+Endpoint::Endpoint(int rank, int world_size, int number, std::shared_ptr<comm::WaitBoard> waits)
+    : rank_(rank), number_(number), waits_(std::move(waits)), place_(waits_) {
   const size_t usual = UsualTransfers(world_size);
   messages_.reserve(usual);
   receives_.reserve(usual);
@@ -119,6 +120,7 @@ absl::Status Endpoint::Await(Record& record, const Endpoint& peer, Clock::time_p
   for (int i = 0; i < kSpins && record.state.load(std::memory_order_acquire) != Record::kDone; ++i) __builtin_ia32_pause();
   if (record.state.load(std::memory_order_acquire) == Record::kDone) return absl::OkStatus();
   waits_for_.store(record.peer, std::memory_order_relaxed);
+  place_.Set(peer.number());
   std::unique_lock<std::mutex> lock(mutex_);
   while (record.state.load(std::memory_order_acquire) != Record::kDone) {
     const Clock::time_point now = Clock::now();
@@ -144,6 +146,7 @@ absl::Status Endpoint::Await(Record& record, const Endpoint& peer, Clock::time_p
     changed_.wait_until(lock, next);
   }
   waits_for_.store(-1, std::memory_order_relaxed);
+  place_.Set(-1);
   return absl::OkStatus();
 }
 
@@ -217,8 +220,9 @@ comm::Testimony Endpoint::Testify() const {
   return {.answers = true,
           .waits_for = waits_for_.load(std::memory_order_relaxed),
           .number = number_,
-          .words = doing_.magic == 0 ? who + " answers, and has begun no operation"
-                                     : absl::StrCat(who, " answers, and was last in ", comm::Describe(doing_))};
+          .words = absl::StrCat(who, " answers, and ",
+                                doing_.magic == 0 ? "has begun no operation" : "was last in " + comm::Describe(doing_),
+                                comm::DescribeElsewhere(place_.Elsewhere()))};
 }
 
 void Endpoint::Freeze(Clock::time_point until) {

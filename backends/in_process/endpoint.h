@@ -23,6 +23,7 @@
 #include "zeroshard/comm/late_chain.h"
 #include "zeroshard/comm/operation_header.h"
 #include "zeroshard/comm/transport.h"
+#include "zeroshard/comm/wait_board.h"
 
 namespace zeroshard::backends {
 
@@ -63,10 +64,11 @@ class Endpoint {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Messages call it `number`.
-  Endpoint(int rank, int world_size, int number);
+  // Messages call it `number`; `waits`: the rank's, of all groups.
+  Endpoint(int rank, int world_size, int number, std::shared_ptr<comm::WaitBoard> waits);
   int rank() const { return rank_; }
   int number() const { return number_; }
+  const std::shared_ptr<comm::WaitBoard>& waits() const { return waits_; }
 
   // By the sender's thread: a message from `record`'s owner, which arrives at `ripe`. Ends the record if it is eager.
   void Put(Record& record, Clock::time_point ripe);
@@ -138,6 +140,8 @@ class Endpoint {
   std::atomic<bool> closed_{false};
   std::atomic<int> readers_{0};
   std::atomic<int> waits_for_{-1};
+  const std::shared_ptr<comm::WaitBoard> waits_;
+  comm::WaitPlace place_;
   comm::OperationHeader doing_;
   std::atomic<bool> dead_{false};
   std::atomic<bool> frozen_{false};

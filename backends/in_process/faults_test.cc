@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "zeroshard/backends/in_process/in_process.h"
+#include "zeroshard/backends/in_process/in_process_transport.h"
+#include "zeroshard/comm/testing/other_group_case.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 
 namespace zeroshard::backends {
@@ -116,6 +118,13 @@ TEST_P(FaultsTest, NamesWhoDidNotSendWhenMessagesAreLost) {
     EXPECT_TRUE(absl::StrContains(outcome.told[r].message(), "before the deadline")) << outcome.told[r];
     EXPECT_TRUE(absl::StrContains(outcome.told[r].message(), "all-reduce #")) << outcome.told[r];
   }
+}
+
+TEST_P(FaultsTest, ALateRankNamesItsOtherGroup) {
+  auto group = std::make_shared<InProcessGroup>(3, GetParam(), Faults());
+  comm::testing::ExpectALateRankNamesItsOtherGroup(
+      group->endpoint(1).waits(),
+      [&](int rank) -> absl::StatusOr<std::unique_ptr<comm::Transport>> { return MakeInProcessTransport(group, rank); });
 }
 
 INSTANTIATE_TEST_SUITE_P(InProcess, FaultsTest, ::testing::Bool(),

@@ -1,7 +1,6 @@
 #include "zeroshard/backends/in_process/in_process_transport.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -28,11 +27,10 @@ uint64_t Mixed(uint64_t seed) {
 
 double UniformOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
-// 0, 1, ..., count - 1.
-std::vector<int> FromZero(int count) {
-  std::vector<int> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
+std::vector<InProcessGroup::Member> MembersFromZero(int count) {
+  std::vector<InProcessGroup::Member> members;
+  for (int rank = 0; rank < count; ++rank) members.push_back({rank, std::make_shared<comm::WaitBoard>()});
+  return members;
 }
 
 // What the peers of a rank that fails with `cause` are told.
@@ -218,13 +216,15 @@ class InProcessTransport final : public comm::Transport {
 }  // namespace
 
 InProcessGroup::InProcessGroup(int world_size, bool mapped, const Faults& faults)
-    : InProcessGroup(FromZero(world_size), mapped, faults) {}
+    : InProcessGroup(MembersFromZero(world_size), mapped, faults) {}
 
-InProcessGroup::InProcessGroup(const std::vector<int>& numbers, bool mapped, const Faults& faults)
+InProcessGroup::InProcessGroup(const std::vector<Member>& members, bool mapped, const Faults& faults)
     : mapped_(mapped), faults_(faults) {
-  const int world_size = static_cast<int>(numbers.size());
-  for (int r = 0; r < world_size; ++r)
-    endpoints_.push_back(std::make_unique<Endpoint>(r, world_size, numbers[static_cast<size_t>(r)]));
+  const int world_size = static_cast<int>(members.size());
+  for (const Member& member : members) {
+    const int rank = static_cast<int>(endpoints_.size());
+    endpoints_.push_back(std::make_unique<Endpoint>(rank, world_size, member.number, member.waits));
+  }
 }
 
 std::shared_ptr<InProcessGroup> InProcessGroup::Child(uint64_t id, const std::vector<int>& members) {
@@ -234,9 +234,9 @@ std::shared_ptr<InProcessGroup> InProcessGroup::Child(uint64_t id, const std::ve
   if (birth.group == nullptr) {
     Faults faults = faults_;
     faults.victim = -1;
-    std::vector<int> numbers;
-    for (int member : members) numbers.push_back(endpoint(member).number());
-    birth.group = std::make_shared<InProcessGroup>(numbers, mapped_, faults);
+    std::vector<Member> them;
+    for (int member : members) them.push_back({endpoint(member).number(), endpoint(member).waits()});
+    birth.group = std::make_shared<InProcessGroup>(them, mapped_, faults);
   }
   std::shared_ptr<InProcessGroup> group = birth.group;
   if (++birth.joined == members.size()) births_.erase(key);

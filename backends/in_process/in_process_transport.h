@@ -23,8 +23,12 @@ namespace zeroshard::backends {
 // What the ranks of one group share. Lives until the last of its transports is dropped.
 class InProcessGroup {
  public:
-  // numbers[i]: what messages call rank i.
-  InProcessGroup(const std::vector<int>& numbers, bool mapped, const Faults& faults);
+  // What a rank is, in whatever group: what messages call it, and for whom it waits.
+  struct Member {
+    int number = 0;
+    std::shared_ptr<comm::WaitBoard> waits;
+  };
+  InProcessGroup(const std::vector<Member>& members, bool mapped, const Faults& faults);
   InProcessGroup(int world_size, bool mapped, const Faults& faults);
 
   int world_size() const { return static_cast<int>(endpoints_.size()); }

@@ -42,6 +42,7 @@ MappedLines::MappedLines(const MappedRegion& region, int64_t offset, const Conne
     blocks_.push_back(reinterpret_cast<Block*>(at));
   }
   Mine().waits_for.store(-1, std::memory_order_relaxed);
+  Mine().elsewhere.store(-1, std::memory_order_relaxed);
   MakeRobust(Mine().alive);
   thread_ = std::thread([this] { Listen(); });
   Mine().ready.wait(0, std::memory_order_acquire);
@@ -74,7 +75,8 @@ bool MappedLines::Ask(int peer, Answer& answer) {
     if (state(peer) != State::kHere || absl::Now() >= end) return false;
     absl::SleepFor(kLook);
   }
-  answer = {.waits_for = block.waits_for.load(std::memory_order_relaxed), .doing = LastIn(block.doing.Load())};
+  answer = {.waits_for = block.waits_for.load(std::memory_order_relaxed),
+            .doing = LastIn(block.doing.Load(), block.elsewhere.load(std::memory_order_relaxed))};
   return true;
 }
 
@@ -91,6 +93,7 @@ void MappedLines::Listen() {
   while (true) {
     const uint32_t calls = mine.calls.load(std::memory_order_seq_cst);  // First: what comes after it wakes.
     if (stop_.load(std::memory_order_acquire)) break;
+    mine.elsewhere.store(Elsewhere(), std::memory_order_relaxed);
     mine.beats.fetch_add(1, std::memory_order_release);
     for (int peer = 0; peer < static_cast<int>(blocks_.size()); ++peer) {
       if (peer != rank_ && state(peer) == State::kHere) Look(peer);

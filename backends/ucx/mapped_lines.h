@@ -37,7 +37,6 @@ class MappedLines final : public Lines {
   void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }
   void GiveUp(const absl::Status& why) override { Say(Word::kGiveUp, why); }
   void Doing(const comm::OperationHeader& operation) override { Mine().doing.Store(operation); }
-  void WaitsFor(int peer) override { Mine().waits_for.store(peer, std::memory_order_relaxed); }
 
  private:
   enum class Word : uint32_t { kNone, kLeave, kGiveUp };
@@ -47,6 +46,7 @@ class MappedLines final : public Lines {
     std::atomic<uint32_t> calls;  // a futex: the thread has something to look at
     std::atomic<uint64_t> beats;
     std::atomic<int32_t> waits_for;
+    std::atomic<int32_t> elsewhere;  // as of the last beat
     std::atomic<uint32_t> word;
     int32_t code;  // with what follows, before `word`
     uint32_t text_bytes;
@@ -55,6 +55,7 @@ class MappedLines final : public Lines {
     pthread_mutex_t alive;
   };
 
+  void NoteWait(int peer) override { Mine().waits_for.store(peer, std::memory_order_relaxed); }
   Block& Mine() { return *blocks_[static_cast<size_t>(rank_)]; }
   void Say(Word word, const absl::Status& why);
   bool Ask(int peer, Answer& answer) override;

@@ -16,6 +16,7 @@
 #include "zeroshard/backends/ucx/ucx_transport.h"
 #include "zeroshard/comm/store_memory.h"
 #include "zeroshard/comm/testing/collective_case.h"
+#include "zeroshard/comm/testing/other_group_case.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 
 namespace zeroshard::backends {
@@ -261,6 +262,18 @@ TEST(UcxTransport, MovesLargeMessagesOnWhileItWaitsForShortOnes) {
   EXPECT_TRUE(pair[0]->Wait(in, deadline).ok());
   EXPECT_TRUE(pair[0]->Wait(out, deadline).ok());
   other.join();
+}
+
+TEST(UcxTransport, ALateRankNamesItsOtherGroup) {
+  comm::MemoryStore store;
+  auto middle = std::make_shared<comm::WaitBoard>();
+  comm::testing::ExpectALateRankNamesItsOtherGroup(middle, [&](int rank) {
+    return UcxTransport::Connect({.store = &store,
+                                  .rank = rank,
+                                  .world_size = 3,
+                                  .timeout = absl::Seconds(20),
+                                  .waits = rank == 1 ? middle : nullptr});
+  });
 }
 
 TEST(UcxTransport, SleepsWhileItWaits) {

@@ -44,7 +44,9 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Connect(const Connec
   }
   // Ranks make their transports in the same order: the n-th of each rank meet.
   ZS_ASSIGN_OR_RETURN(const int64_t number, options.store->Add(absl::StrCat("ucx/made/", options.rank), 1));
-  return ConnectUnder(options, absl::StrCat("ucx/", number, "/"));
+  ConnectOptions connect = options;
+  if (connect.waits == nullptr) connect.waits = std::make_shared<comm::WaitBoard>();
+  return ConnectUnder(connect, absl::StrCat("ucx/", number, "/"));
 }
 
 absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::ConnectUnder(const ConnectOptions& options,
