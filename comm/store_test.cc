@@ -98,11 +98,11 @@ TEST_P(EveryStore, RefusesKeysAndValuesBeyondTheBounds) {
 
 TEST_P(EveryStore, GetWaitsForAnotherRank) {
   const Ranks ranks = Open(2);
+  EXPECT_EQ(ranks.stores[0]->TryGet("late").value(), std::nullopt);
   std::thread other([&] {
     absl::SleepFor(absl::Milliseconds(50));
     ASSERT_EQ(ranks.stores[1]->Set("late", "here"), absl::OkStatus());
   });
-  EXPECT_EQ(ranks.stores[0]->TryGet("late").value(), std::nullopt);
   EXPECT_EQ(ranks.stores[0]->Get("late", absl::Seconds(20)).value(), "here");
   other.join();
 }
