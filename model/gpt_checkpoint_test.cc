@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/late/end_test.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/model/gpt.h"
 #include "zeroshard/model/random_run.h"
 
@@ -67,7 +66,7 @@ Outcome RunOn(device::Device& device, const GptOptions& options) {
 }
 
 TEST(GptCheckpointTest, EveryGroupingGivesTheSameBits) {
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   for (const int64_t layers : {1, 2, 3, 5}) {
     const Outcome want = RunOn(*device, Options(layers));
     for (const int64_t every : {1, 2, 3, 7}) {
@@ -79,13 +78,13 @@ TEST(GptCheckpointTest, EveryGroupingGivesTheSameBits) {
 }
 
 TEST(GptCheckpointTest, OnALateDevice_NothingRacesAndTheBitsAreTheSame) {
-  const Outcome want = RunOn(*device::MakeCpuDevice(), Options(5));
+  const Outcome want = RunOn(*device::MakeTestDevice(), Options(5));
   for (const device::LateOrder order :
        {device::LateOrder::kAtOnce, device::LateOrder::kLazy, device::LateOrder::kOneFirst, device::LateOrder::kRandom}) {
     for (const auto first : {device::StreamKind::kCopyDown, device::StreamKind::kCopyUp}) {
       for (const int64_t every : {1, 2, 3}) {
         for (const bool on_host : {false, true}) {
-          const auto late = device::MakeLateDevice({.order = order, .first = first, .seed = 3});
+          const auto late = device::MakeOrderedDevice({.order = order, .first = first, .seed = 3});
           EXPECT_EQ(RunOn(*late, Options(5, every, on_host)), want) << every << " " << on_host;
         }
       }
@@ -95,14 +94,13 @@ TEST(GptCheckpointTest, OnALateDevice_NothingRacesAndTheBitsAreTheSame) {
 
 TEST(GptCheckpointTest, EachWaitOfTheCopies_IsCaughtWhereItIsLeftOut) {
   const GptOptions options = Options(5, 1, /*on_host=*/true);
-  const auto whole = device::MakeLateDevice();
+  const auto whole = device::MakeOrderedDevice({});
   RunOn(*whole, options);
   int tried = 0;
-  for (const device::WaitPoint& point : whole->waits()) {
+  for (const device::WaitPoint& point : device::WaitsOf(*whole)) {
     EXPECT_EXIT(
         {
-          const auto device = device::MakeLateDevice();
-          device->LeaveOutWait(point);
+          const auto device = device::MakeOrderedDevice({}, point);
           RunOn(*device, options);
           std::exit(0);
         },
@@ -121,7 +119,7 @@ TEST(GptCheckpointTest, MemoryIsOneInputAGroupAndOneGroupsActivations) {
   const int64_t block = 3 * aligned(rows * width) + aligned(3 * rows * width) + aligned(4 * rows * width) +
                         2 * aligned(rows) + aligned(2 * rows);
   const auto bytes = [](const GptOptions& options) {
-    const auto device = device::MakeCpuDevice();
+    const auto device = device::MakeTestDevice();
     RandomRun run(*device, options, /*rows=*/2);
     const int64_t charges = device->ledger().charges();
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(run.rank().Run(run.micro_batch(), WriteMode::kOverwrite).ok());
@@ -148,7 +146,7 @@ TEST(GptCheckpointTest, MemoryIsOneInputAGroupAndOneGroupsActivations) {
 }
 
 TEST(GptCheckpointTest, UnitsOutOfTurn_AreRefused) {
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   RandomRun run(*device, Options(4, 2), 2);
   SingleRank& rank = run.rank();
   Gpt& gpt = rank.gpt();

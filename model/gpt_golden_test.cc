@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "zeroshard/device/cpu/cpu_device.h"
+#include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/model/hugging_face.h"
 #include "zeroshard/model/safetensors.h"
 #include "zeroshard/model/single_rank.h"
@@ -47,7 +47,7 @@ TEST_P(GoldenTest, FirstStep_HasPyTorchsLossAndGradientNorm) {
   const json config = ReadJson(folder + "/config.json"), expected = ReadJson(folder + "/expected.json")[0];
   const std::vector<int32_t> tokens = ReadTokens(folder + "/tokens.bin");
   const GptOptions options = OptionsOf(config);
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   auto rank = SingleRank::Create(*device, options);
   ASSERT_TRUE(rank.ok()) << rank.status();
   const auto file = Safetensors::Open(folder + "/init.safetensors");

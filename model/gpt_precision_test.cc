@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "zeroshard/device/cpu/cpu_device.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/model/random_run.h"
 
 namespace zeroshard::model {
@@ -51,12 +50,14 @@ Gradients ReadGradients(SingleRank& rank) {
 class Scale {
  public:
   Scale(SingleRank& rank, double value)
-      : memory_(*rank.stream().device().Allocate(sizeof(float), device::Use::kData, "loss scale")) {
+      : stream_(rank.stream()), memory_(*rank.stream().device().Allocate(sizeof(float), device::Use::kData, "loss scale")) {
     rank.stream().device().elementwise().Fill(rank.stream(), array(), value);
   }
+  ~Scale() { stream_.Synchronize(); }
   device::Array array() const { return memory_.array(DType::kFloat32); }
 
  private:
+  device::Stream& stream_;
   device::Buffer memory_;
 };
 
@@ -82,8 +83,8 @@ class GptPrecisionTest : public testing::TestWithParam<Precision> {
 };
 
 TEST_P(GptPrecisionTest, LossAndGradients_AreThoseOfFp32WithinABound) {
-  const auto device = device::MakeCpuDevice();
-  RandomRun narrow(*device, options(), /*rows=*/8), wide(*device, Options(DType::kFloat32, DType::kFloat32), /*rows=*/8);
+  const auto device = device::MakeTestDevice(), another = device::MakeTestDevice();
+  RandomRun narrow(*device, options(), /*rows=*/8), wide(*another, Options(DType::kFloat32, DType::kFloat32), /*rows=*/8);
   for (const ParameterSpec& parameter : narrow.rank().stored()) {
     wide.rank().Write(parameter.name, narrow.rank().ReadParameter(parameter.name));
   }
@@ -105,16 +106,16 @@ TEST_P(GptPrecisionTest, LossAndGradients_AreThoseOfFp32WithinABound) {
 }
 
 TEST_P(GptPrecisionTest, BitsAreTheSameRunToRunAndOnALateDevice) {
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   const Outcome want = RunOn(*device, options(), GetParam().loss_scale);
   EXPECT_EQ(RunOn(*device, options(), GetParam().loss_scale), want);
   for (const device::LateOrder order : {device::LateOrder::kLazy, device::LateOrder::kRandom}) {
-    EXPECT_EQ(RunOn(*device::MakeLateDevice({.order = order}), options(), GetParam().loss_scale), want);
+    EXPECT_EQ(RunOn(*device::MakeOrderedDevice({.order = order}), options(), GetParam().loss_scale), want);
   }
 }
 
 TEST_P(GptPrecisionTest, ActivationCheckpoints_ChangeNoBit) {
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   const Outcome want = RunOn(*device, options(), GetParam().loss_scale);
   for (const int64_t every : {1, 2}) {
     GptOptions checkpointed = options();
@@ -127,7 +128,7 @@ TEST_P(GptPrecisionTest, ActivationCheckpoints_ChangeNoBit) {
 // Losses of steps of plain descent on fp32 masters.
 std::vector<double> Descend(const GptOptions& options, double loss_scale) {
   constexpr double kRate = 0.2;
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   RandomRun run(*device, options, /*rows=*/8);
   SingleRank& rank = run.rank();
   rank.InitializeParameters(/*seed=*/3);
@@ -154,6 +155,7 @@ std::vector<double> Descend(const GptOptions& options, double loss_scale) {
 }
 
 TEST_P(GptPrecisionTest, LossesOfTraining_FollowFp32WithinOnePercent) {
+  if (device::MakeTestDevice()->name() == "cuda") GTEST_SKIP() << "a minute on doubles, to show of one step twenty times";
   const std::vector<double> want = Descend(Options(DType::kFloat32, DType::kFloat32), 1);
   const std::vector<double> got = Descend(options(), GetParam().loss_scale);
   EXPECT_LT(want.back(), 0.8 * want.front());
@@ -161,7 +163,7 @@ TEST_P(GptPrecisionTest, LossesOfTraining_FollowFp32WithinOnePercent) {
 }
 
 TEST_P(GptPrecisionTest, MemoryIsPredictedAndAllocatedAtStart) {
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   RandomRun run(*device, options(), /*rows=*/8);
   const auto activations = device::Use::kActivations;
   EXPECT_EQ(device->ledger().now(activations), device->ledger().predicted(activations));
@@ -178,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, GptPrecisionTest,
                          [](const auto& precision) { return std::string(precision.param.name); });
 
 TEST(GptLossScaleTest, ScalesEveryGradientAndNotTheLoss) {
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   const GptOptions options = Options(DType::kFloat32, DType::kFloat32);
   const Outcome plain = RunOn(*device, options, 1), scaled = RunOn(*device, options, 4096);
   EXPECT_EQ(scaled.loss, plain.loss);
@@ -188,7 +190,7 @@ TEST(GptLossScaleTest, ScalesEveryGradientAndNotTheLoss) {
 }
 
 TEST(GptLossScaleTest, OfAnotherTypeOrSize_IsRefused) {
-  const auto device = device::MakeCpuDevice();
+  const auto device = device::MakeTestDevice();
   RandomRun run(*device, Options(DType::kFloat32, DType::kFloat32), /*rows=*/1);
   const Scale scale(run.rank(), 1);
   MicroBatch micro_batch = run.micro_batch();

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "zeroshard/device/cpu/cpu_device.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/model/random_run.h"
 #include "zeroshard/model/reference_gpt.h"
 
@@ -45,11 +44,12 @@ Outcome RunOn(device::Device& device, const GptOptions& options, int64_t rows) {
 
 class GptTest : public testing::Test {
  protected:
-  std::unique_ptr<device::Device> device_ = device::MakeCpuDevice();
+  std::unique_ptr<device::Device> device_ = device::MakeTestDevice();
 };
 
 TEST_F(GptTest, FewerRows_AreAFullMicroBatchWithoutTargets) {
-  RandomRun few(*device_, kSmall, /*rows=*/2), full(*device_, kSmall, /*rows=*/3);
+  const auto another = device::MakeTestDevice();
+  RandomRun few(*device_, kSmall, /*rows=*/2), full(*another, kSmall, /*rows=*/3);
   const int64_t tokens = 2 * kSmall.context;
   std::fill(full.inputs().begin() + tokens, full.inputs().end(), 0);
   std::copy(few.inputs().begin(), few.inputs().end(), full.inputs().begin());
@@ -115,6 +115,7 @@ TEST_F(GptTest, BitsDependNeitherOnPlaceNorOnWhatRanBefore) {
   const Outcome first = RunOn(*device_, kSmall, 3);
   RandomRun other(*device_, kSmall, 3, /*seed=*/9);
   ASSERT_TRUE(other.rank().Run(other.micro_batch(), WriteMode::kOverwrite).ok());
+  EXPECT_NE(other.rank().LossSum(), first.loss);
   const auto odd = device_->Allocate(12345, device::Use::kData, "moves what comes after");
   RandomRun moved(*device_, kSmall, 3);
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -126,13 +127,13 @@ TEST_F(GptTest, BitsDependNeitherOnPlaceNorOnWhatRanBefore) {
 TEST_F(GptTest, OnALateDevice_NothingRacesAndTheBitsAreTheSame) {
   const Outcome want = RunOn(*device_, kSmall, 2);
   for (const device::LateOrder order : {device::LateOrder::kAtOnce, device::LateOrder::kLazy, device::LateOrder::kRandom}) {
-    const auto late = device::MakeLateDevice({.order = order});
+    const auto late = device::MakeOrderedDevice({.order = order});
     EXPECT_EQ(RunOn(*late, kSmall, 2), want);
   }
 }
 
 TEST_F(GptTest, MicroBatchesQueuedAhead_EachSeeTheirOwnTokens) {
-  const auto late = device::MakeLateDevice({.order = device::LateOrder::kLazy});
+  const auto late = device::MakeOrderedDevice({.order = device::LateOrder::kLazy});
   RandomRun ahead(*late, kSmall, 3), alone(*device_, kSmall, 3);
   for (uint32_t tokens = 20; tokens < 25; ++tokens) {
     ahead.NewTokens(tokens);

@@ -21,7 +21,7 @@ int64_t Aligned(int64_t elements) { return (elements + kAlignedElements - 1) / k
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SingleRank>> SingleRank::Create(device::Device& device, const GptOptions& options) {
-  auto rank = std::make_unique<SingleRank>();
+  std::unique_ptr<SingleRank> rank(new SingleRank);
   rank->stream_ = device.MakeStream(device::StreamKind::kCompute);
   ZS_ASSIGN_OR_RETURN(rank->gpt_, Gpt::Create(device, options));
   ZS_RETURN_IF_ERROR(rank->Allocate(device));

@@ -26,6 +26,10 @@ namespace zeroshard::model {
 class SingleRank {
  public:
   static absl::StatusOr<std::unique_ptr<SingleRank>> Create(device::Device& device, const GptOptions& options);
+  // What is queued runs to its end.
+  ~SingleRank() { stream_->Synchronize(); }
+  SingleRank(const SingleRank&) = delete;
+  SingleRank& operator=(const SingleRank&) = delete;
 
   Gpt& gpt() { return *gpt_; }
   device::Stream& stream() { return *stream_; }
@@ -47,6 +51,7 @@ class SingleRank {
   double LossSum();
 
  private:
+  SingleRank() = default;
   struct Storage {
     device::Array parameter;
     device::Array gradient;

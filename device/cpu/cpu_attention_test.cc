@@ -13,7 +13,7 @@
 #include "zeroshard/device/cpu/each_target.h"
 #include "zeroshard/device/cpu/test_arrays.h"
 #include "zeroshard/device/first_error.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 
 namespace zeroshard::device {
 namespace {
@@ -93,8 +93,7 @@ Got Attend(Device& device, const AttentionSpec& s, const Floats& qkv, const Floa
            Bfloat16Products bfloat16 = FindBfloat16Products()) {
   TestArrays arrays(device);
   FirstError error;
-  auto plan = PlanCpuAttention(s, 1, device, error, bfloat16);
-  if (bfloat16 == FindBfloat16Products()) plan = device.PlanAttention(s);
+  auto plan = bfloat16 == FindBfloat16Products() ? device.PlanAttention(s) : PlanCpuAttention(s, 1, device, error, bfloat16);
   EXPECT_TRUE(plan.ok()) << plan.status();
   const Array out = arrays.Empty(Rows(s) * Width(s), s.dtype), lse = arrays.Empty(Rows(s) * s.heads);
   const Array d_qkv = arrays.Empty(Rows(s) * 3 * Width(s), s.dtype);
@@ -123,8 +122,8 @@ class CpuAttentionTest : public testing::TestWithParam<AttentionSpec> {
 };
 
 TEST_P(CpuAttentionTest, ForwardAndBackward_AreTheFormulas) {
-  ExpectTheFormulas(Attend(*MakeCpuDevice(), spec_, qkv_, d_out_));
-  ExpectTheFormulas(Attend(*MakeLateDevice(), spec_, qkv_, d_out_));
+  ExpectTheFormulas(Attend(*MakeTestDevice(), spec_, qkv_, d_out_));
+  ExpectTheFormulas(Attend(*MakeOrderedDevice({}), spec_, qkv_, d_out_));
 }
 
 TEST_P(CpuAttentionTest, WidenedOperands_GiveTheFormulasToo) {
@@ -165,7 +164,7 @@ TEST(CpuAttentionEdgeTest, NothingOfALaterPosition_IsSeen) {
   const AttentionSpec spec{.batch = 1, .heads = 1, .context = 70, .head_width = 4};
   Floats qkv = RandomFloats(70 * 12, 1);
   const Floats d_out = RandomFloats(70 * 4, 2);
-  const auto device = MakeCpuDevice();
+  const auto device = MakeTestDevice();
   const Floats before = Attend(*device, spec, qkv, d_out).out;
   for (int i = 66 * 12; i < 70 * 12; ++i) qkv[i] = 1e4f;
   const Floats after = Attend(*device, spec, qkv, d_out).out;
@@ -175,13 +174,13 @@ TEST(CpuAttentionEdgeTest, NothingOfALaterPosition_IsSeen) {
 
 TEST(CpuAttentionEdgeTest, LargeScores_StayFinite) {
   const AttentionSpec spec{.batch = 1, .heads = 1, .context = 20, .head_width = 8};
-  const Got got = Attend(*MakeCpuDevice(), spec, RandomFloats(20 * 24, 1, 100), RandomFloats(20 * 8, 2));
+  const Got got = Attend(*MakeTestDevice(), spec, RandomFloats(20 * 24, 1, 100), RandomFloats(20 * 8, 2));
   for (const float value : got.out) EXPECT_TRUE(std::isfinite(value));
   for (const float value : got.d_qkv) EXPECT_TRUE(std::isfinite(value));
 }
 
 TEST(CpuAttentionEdgeTest, BadSizesAndDtypes_AreRefused) {
-  const auto device = MakeCpuDevice();
+  const auto device = MakeTestDevice();
   EXPECT_EQ(device->PlanAttention({.batch = 1, .heads = 0, .context = 4, .head_width = 2}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(device->PlanAttention({1, 1, 4, 2, DType::kFloat64}).status().code(), absl::StatusCode::kUnimplemented);

@@ -3,9 +3,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/cpu/test_arrays.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 
 namespace zeroshard::device {
 namespace {
@@ -13,10 +12,7 @@ namespace {
 using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
 
-std::unique_ptr<Device> MakeDevice(bool late) {
-  if (late) return MakeLateDevice();
-  return MakeCpuDevice();
-}
+std::unique_ptr<Device> MakeDevice(bool late) { return late ? MakeOrderedDevice({}) : MakeTestDevice(); }
 
 // Repeated tokens in two bytes: the sum is rounded once, though each addend alone would be lost.
 TEST(EmbeddingTest, TwoByteGradients_AreSummedInFp32AndRoundedOnce) {
@@ -52,7 +48,7 @@ TEST(EmbeddingTest, TwoByteGradients_AreSummedInFp32AndRoundedOnce) {
 }
 
 TEST(EmbeddingTest, ForwardAndBackward_AddUpRepeatedTokens) {
-  const auto device = MakeCpuDevice({.threads = 2});
+  const auto device = MakeTestDevice();
   TestArrays arrays(*device);
   const std::vector<int32_t> ids = {2, 0, 2, 1, 2, 2};  // two rows of three positions
   const Floats table = {1, 2, 3, 4, 5, 6, 7, 8}, places = {10, 20, 30, 40, 50, 60};

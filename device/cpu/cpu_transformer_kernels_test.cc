@@ -13,7 +13,7 @@
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/cpu/each_target.h"
 #include "zeroshard/device/cpu/test_arrays.h"
-#include "zeroshard/device/late/late_device.h"
+#include "zeroshard/device/late/test_devices.h"
 
 namespace zeroshard::device {
 namespace {
@@ -28,10 +28,7 @@ struct Case {
   bool late;
 };
 
-std::unique_ptr<Device> MakeDevice(bool late) {
-  if (late) return MakeLateDevice();
-  return MakeCpuDevice();
-}
+std::unique_ptr<Device> MakeDevice(bool late) { return late ? MakeOrderedDevice({}) : MakeTestDevice(); }
 
 class TransformerKernelsTest : public testing::TestWithParam<Case> {
  protected:
@@ -271,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, TransformerKernelsTest, testing::ValuesIn(Cases
 
 class NotANumberTest : public testing::Test {
  protected:
-  std::unique_ptr<Device> device_ = MakeCpuDevice();
+  std::unique_ptr<Device> device_ = MakeTestDevice();
   TestArrays arrays_{*device_};
 };
 
