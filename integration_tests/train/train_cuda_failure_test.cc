@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "zeroshard/integration_tests/train/on_doubles.h"
 #include "zeroshard/integration_tests/train/tool_process.h"
 
 namespace zeroshard::integration_tests {
@@ -14,13 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-std::vector<std::string> OnDoubles(const std::vector<std::string>& more) {
-  const auto library = std::filesystem::current_path() / "tools/libzeroshard_cuda_on_doubles.so";
-  std::vector<std::string> environment = {"ZEROSHARD_CUDA_LIBRARY=" + library.string()};
-  environment.insert(environment.end(), more.begin(), more.end());
-  return environment;
-}
 
 void ExpectOneLine(const ToolResult& result) {
   EXPECT_EQ(result.code, 2) << result.errors;

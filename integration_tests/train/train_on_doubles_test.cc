@@ -1,0 +1,123 @@
+// Whole runs of tools:train on doubles of GPUs and of NCCL: processes over NCCL's exchanges and our sums, processes over gloo, and threads
+// give the same bits in every stage, partition, precision, place of state and number of ranks.
+#include <signal.h>
+
+#include <cstdlib>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "zeroshard/integration_tests/train/on_doubles.h"
+#include "zeroshard/integration_tests/train/tool_process.h"
+
+namespace zeroshard::integration_tests {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+using Flags = std::vector<std::string>;
+
+Flags Small(const Flags& more, int steps) {
+  static const std::string text = WriteFile("text.txt", SomeText(20'000));
+  Flags flags = {"--data=" + text, "--layers=1",    "--heads=2",        "--width=16",
+                 "--context=8",    "--batch=2",     "--threads=1",      "--sample=0",
+                 "--timeout=60",   "--device=cuda", "--reduction=tree", absl::StrCat("--steps=", steps)};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+std::string Bits(Flags flags) {
+  const std::string path = ::testing::TempDir() + "/summary.json";
+  flags.push_back("--summary=" + path);
+  const ToolResult result = RunTool("tools/train", Small(flags, 3), OnDoubles());
+  EXPECT_EQ(result.code, 0) << absl::StrJoin(flags, " ") << "\n" << result.errors;
+  const Json summary = Json::parse(ReadFile(path), nullptr, false);
+  return result.code == 0 && summary.is_object() ? summary["bits"].get<std::string>() : "no bits";
+}
+
+// Every stage, partition and place of state that there is.
+std::vector<Flags> Ways() {
+  std::vector<Flags> ways;
+  for (int stage = 0; stage < 4; ++stage) {
+    for (const char* partition : {"--partition=flat", "--partition=tensor"}) {
+      const Flags plain = {absl::StrCat("--stage=", stage), partition};
+      ways.push_back(plain);
+      Flags offloaded = plain;
+      offloaded.insert(offloaded.end(), {"--offload_optimizer=cpu", "--sub_group_size=3000"});
+      if (stage > 0) ways.push_back(offloaded);
+      offloaded.push_back("--offload_parameters=cpu");
+      if (stage == 3) ways.push_back(offloaded);
+    }
+  }
+  return ways;
+}
+
+constexpr const char* kBackends[] = {"nccl", "gloo", "in_process"};
+constexpr const char* kDTypes[] = {"fp32", "bf16", "fp16"};
+constexpr int kMostRanks = 4;
+
+// ZS_ALL=1 runs the whole product; else each precision and number of ranks takes its share of the pairs of a way and a backend, so that
+// every pair is run once.
+bool Chosen(int group, size_t pair) {
+  const char* all = std::getenv("ZS_ALL");
+  constexpr int kGroups = kMostRanks * 3;
+  return all != nullptr || static_cast<int>(pair % kGroups) == group;
+}
+
+class TrainOnDoubles : public ::testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(TrainOnDoubles, HasTheSameBitsOverEveryBackendInEveryWay) {
+  const auto [dtype, ranks] = GetParam();
+  Flags common = {absl::StrCat("--dtype=", kDTypes[dtype]), absl::StrCat("--nproc=", ranks)};
+  if (kDTypes[dtype] == std::string("fp16")) common.push_back("--loss_scale=64");
+  const std::string want = Bits([&] {
+    Flags flags = common;
+    flags.insert(flags.end(), {"--backend=in_process", "--stage=0"});
+    return flags;
+  }());
+  const std::vector<Flags> ways = Ways();
+  int runs = 0;
+  for (size_t way = 0; way < ways.size(); ++way) {
+    for (size_t backend = 0; backend < 3; ++backend) {
+      if (!Chosen(dtype * kMostRanks + ranks - 1, way * 3 + backend + way / 4)) continue;
+      Flags flags = common;
+      flags.insert(flags.end(), ways[way].begin(), ways[way].end());
+      flags.push_back(absl::StrCat("--backend=", kBackends[backend]));
+      EXPECT_EQ(Bits(flags), want) << absl::StrJoin(flags, " ");
+      ++runs;
+    }
+  }
+  EXPECT_GT(runs, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrainOnDoubles,
+                         ::testing::Combine(::testing::Range(0, 3), ::testing::Range(1, kMostRanks + 1)),
+                         [](const auto& group) {
+                           return absl::StrCat(kDTypes[std::get<0>(group.param)], "On", std::get<1>(group.param));
+                         });
+
+TEST(TrainOnDoublesInGroups, HasTheBitsOfOneGroup) {
+  const std::string want = Bits({"--nproc=4", "--backend=in_process", "--stage=2"});
+  for (const char* partition : {"--partition=flat", "--partition=tensor"}) {
+    EXPECT_EQ(Bits({"--nproc=4", "--backend=nccl", "--stage=3", "--shard_size=2", partition}), want) << partition;
+  }
+}
+
+TEST(TrainOnDoublesOverNccl, NamesARankThatIsKilled) {
+  ToolProcess train("tools/train", Small({"--nproc=3", "--backend=nccl", "--stage=2"}, 1'000'000), OnDoubles());
+  ASSERT_TRUE(train.AwaitError("step 1/")) << train.Errors();
+  const std::vector<pid_t> ranks = train.Children();
+  ASSERT_EQ(ranks.size(), 3u);
+  kill(ranks[1], SIGKILL);
+  const ToolResult result = train.Wait();
+  EXPECT_EQ(result.code, 4) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("rank 1"));
+}
+
+}  // namespace
+}  // namespace zeroshard::integration_tests
