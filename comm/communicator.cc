@@ -89,6 +89,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.wait_at_once = options.wait_at_once;
   operation.traffic = options.traffic;
   operation.label = options.label;
+  operation.group = group_;
   if (options.end != nullptr) operation.end = options.end;
 
   absl::Status usable = status();
@@ -115,6 +116,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
 void Communicator::NoteIssued(Operation& operation) const {
   operation.record = device_->recorder().Issue({.name = Name(operation.kind),
                                                 .label = operation.label,
+                                                .group = group_,
                                                 .sequence = operation.sequence,
                                                 .count = operation.count,
                                                 .bytes = operation.count * device::SizeOf(operation.in_dtype),

@@ -29,7 +29,9 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -53,6 +55,8 @@ class Communicator {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
   device::Device& device() const { return *device_; }
+  // Of what was split off: what it is called, "shard group 4-7"; else empty.
+  const std::string& group() const { return group_; }
   WireLedger& wire() { return *wire_; }
   // Whether float sums follow the one tree over ranks (reduce_op.h). Where not, their order is the backend's and nobody promises it:
   // they differ from the tree's by its stated bound, and may from one run to the next.
@@ -78,8 +82,9 @@ class Communicator {
 
   // Collective. A communicator of the ranks that gave the same color (>= 0), ordered by key, then by rank. Color -1: this rank
   // joins none, and gets null. What it sends is in this one's wire ledger too, and the two fail together: a rank that is lost is
-  // lost to both. Messages call ranks by their rank in the communicator that all others were split from.
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
+  // lost to both. Messages and records call ranks by their rank in the communicator that all others were split from, and what is
+  // split off by `name` and its ranks: "shard group 4-7", "replicas 0,2".
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key, std::string_view name = "group");
 
   // Collective where the backend maps memory between ranks. Memory that peers reach directly; see Device::Allocate.
   absl::StatusOr<device::Buffer> Allocate(int64_t bytes, device::Use use, std::string_view what);
@@ -154,6 +159,8 @@ class Communicator {
   bool sums_by_tree_ = true;
   OverlapRoom room_;
   device::Track track_;
+  std::string group_;                             // of what was split off: its name
+  std::vector<int> numbers_;                      // of what was split off: its ranks in what all others were split from
   std::unique_ptr<device::Stream> alone_stream_;  // of world size 1
 
   std::atomic<bool> failed_{false};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -37,9 +38,19 @@ absl::StatusOr<std::vector<Choice>> GatherChoices(Communicator& communicator, Ch
   return choices;
 }
 
+// "4-7", "0,2", "0,2..30", "3": short where ranks are evenly spaced, however many they are.
+std::string ListOf(const std::vector<int>& ranks) {
+  const int step = ranks.size() < 2 ? 0 : ranks[1] - ranks[0];
+  bool even = true;
+  for (size_t i = 1; i < ranks.size(); ++i) even = even && ranks[i] - ranks[i - 1] == step;
+  if (ranks.size() > 1 && even && step == 1) return absl::StrCat(ranks.front(), "-", ranks.back());
+  if (ranks.size() > 3 && even) return absl::StrCat(ranks[0], ",", ranks[1], "..", ranks.back());
+  return absl::StrJoin(ranks, ",");
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int key) {
+absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int key, std::string_view name) {
   ZS_ASSIGN_OR_RETURN(const std::vector<Choice> choices, GatherChoices(*this, {color, key}));
   const uint64_t id = ++splits_;
   std::vector<int> members;
@@ -60,6 +71,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int
   const auto me = std::find(members.begin(), members.end(), rank_);
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part, DoSplit(members, static_cast<int>(me - members.begin()), id));
   part->wire_->CountIn(wire_);
+  for (int member : members) part->numbers_.push_back(numbers_.empty() ? member : numbers_[static_cast<size_t>(member)]);
+  part->group_ = absl::StrCat(std::string(name), " ", ListOf(part->numbers_));
   part->JoinFamily(FamilyOf());
   if (const absl::Status failed = status(); !failed.ok()) part->Abort(failed);
   return part;

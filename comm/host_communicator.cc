@@ -138,7 +138,7 @@ class HostCommunicator final : public Communicator {
       transport_->Quiesce();
     }
     NoteEnded(operation);
-    if (options_.watch != nullptr && ended.ok()) options_.watch->NoteEnd(operation.sequence);
+    if (options_.watch != nullptr && ended.ok()) options_.watch->NoteEnd(operation.record.id);
     stream_->Record(*operation.end);
     return ended.ok() ? ended : status();
   }

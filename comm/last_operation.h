@@ -20,29 +20,34 @@ namespace zeroshard::comm {
 
 struct LastOperation {
   uint64_t number = 0;  // 0: none yet
+  uint64_t id = 0;      // of the rank's recorder: tells it from one of another group that has its number
   int64_t count = 0;
   OpKind kind = OpKind::kBarrier;
   device::DType dtype = device::DType::kUint8;
   bool ended = false;
   std::array<char, 69> label = {};  // what it holds of it, with a zero at the end
+  std::array<char, 32> group = {};  // likewise: Operation::group
 };
 
 inline LastOperation NoteOperation(const Operation& operation) {
   LastOperation last;
   last.number = operation.sequence;
+  last.id = operation.record.id;
   last.kind = operation.kind;
   last.dtype = operation.in_dtype;
   last.count = operation.count;
   std::memcpy(last.label.data(), operation.label.data(), std::min(operation.label.size(), last.label.size() - 1));
+  std::memcpy(last.group.data(), operation.group.data(), std::min(operation.group.size(), last.group.size() - 1));
   return last;
 }
 
 inline std::string Describe(const LastOperation& last) {
   if (last.number == 0) return "none";
-  const absl::string_view label(last.label.data());
+  const absl::string_view label(last.label.data()), group(last.group.data());
   return absl::StrCat(absl::string_view(Name(last.kind).data(), Name(last.kind).size()), " #", last.number,
                       label.empty() ? "" : absl::StrCat(" '", absl::CHexEscape(label), "'"), " (",
-                      absl::string_view(Name(last.dtype).data(), Name(last.dtype).size()), ", ", last.count, " elements)");
+                      absl::string_view(Name(last.dtype).data(), Name(last.dtype).size()), ", ", last.count, " elements)",
+                      group.empty() ? "" : absl::StrCat(" in ", absl::CHexEscape(group)));
 }
 
 }  // namespace zeroshard::comm

@@ -4,6 +4,10 @@
 
 namespace zeroshard::comm {
 
-std::string Describe(const Operation& operation) { return Describe(MakeHeader(operation, /*rank=*/0, /*world_size=*/0)); }
+std::string Describe(const Operation& operation) {
+  std::string text = Describe(MakeHeader(operation, /*rank=*/0, /*world_size=*/0));
+  if (!operation.group.empty()) text.append(" in ").append(operation.group);
+  return text;
+}
 
 }  // namespace zeroshard::comm

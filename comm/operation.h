@@ -50,13 +50,14 @@ struct Operation {
   bool wait_at_once = false;
   Traffic traffic = Traffic::kData;
   std::string_view label;
+  std::string_view group;        // of a communicator that was split off: "shard group 0-1"
   device::Event* end = nullptr;  // Expect was called; the backend records it
   device::Recorder::Open record;
 
   uint64_t ticket = 0;  // the face's
 };
 
-// "all-reduce #12 'block 3' (sum, bf16 -> fp32, 1024 elements in 2 segments)".
+// "all-reduce #12 'block 3' (sum, bf16 -> fp32, 1024 elements in 2 segments) in shard group 0-1".
 std::string Describe(const Operation& operation);
 
 }  // namespace zeroshard::comm

@@ -22,8 +22,8 @@ class RankWatch {
 
   // This rank has begun `last`; the others will be told if it is missed. Allocates nothing, waits for nobody. Thread-safe.
   virtual void Note(const LastOperation& last) = 0;
-  // The operation of that number has ended here.
-  virtual void NoteEnd(uint64_t number) = 0;
+  // The operation with that LastOperation::id has ended here.
+  virtual void NoteEnd(uint64_t id) = 0;
 
   // Which ranks are gone or silent, and the last operation of each; empty where all are well. Takes two seconds at the most.
   virtual std::string WhoIsMissing() = 0;

@@ -22,6 +22,7 @@ Span CopyOf(const Span& span) {
   copy.begun_ns = Load(span.begun_ns);
   copy.ended_ns = Load(span.ended_ns);
   copy.label = span.label;
+  copy.group = span.group;
   copy.name = span.name;
   copy.kind = span.kind;
   copy.track = span.track;
@@ -85,6 +86,7 @@ Recorder::Open Recorder::Issue(const Issued& issued) {
   Store(span.begun_ns, 0);
   Store(span.ended_ns, 0);
   Assign(span.label, issued.label);
+  Assign(span.group, issued.group);
   Assign(span.name, issued.name);
   span.kind = SpanKind::kCollective;
   span.track = issued.track;

@@ -47,6 +47,7 @@ class Recorder {
   struct Issued {
     std::string_view name = {};
     std::string_view label = {};
+    std::string_view group = {};
     uint64_t sequence = 0;
     int64_t count = 0;
     int64_t bytes = 0;

@@ -78,6 +78,7 @@ struct Span {
   int64_t begun_ns = 0;
   int64_t ended_ns = 0;
   FixedText<40> label = {};  // a unit, or what the caller said
+  FixedText<32> group = {};  // of a collective: the ranks that it is of, "shard group 0-1"; empty: all
   FixedText<14> name = {};   // of a collective: "all-gather"
   SpanKind kind = SpanKind::kStep;
   Track track = 0;
@@ -86,7 +87,7 @@ struct Span {
   bool control = false;  // not data: norms, losses, flags
   uint8_t unused[5] = {};
 };
-static_assert(std::is_trivially_copyable_v<Span> && sizeof(Span) == 136);
+static_assert(std::is_trivially_copyable_v<Span> && sizeof(Span) == 168);
 
 inline int64_t Load(const int64_t& time) {
   return std::atomic_ref<int64_t>(const_cast<int64_t&>(time)).load(std::memory_order_acquire);

@@ -29,7 +29,7 @@ const char* State(const Span& span) {
 Json OfOperation(const Span& s, int64_t now_ns) {
   const int64_t begun = s.begun_ns != 0 ? s.begun_ns : s.ended_ns != 0 ? s.ended_ns : now_ns;
   return {{"sequence", s.sequence},
-          {"communicator", s.track - device::kFirstCommunicatorTrack},
+          {"group", s.group[0] == '\0' ? "all ranks" : std::string(device::View(s.group))},
           {"kind", std::string(device::View(s.name))},
           {"dtype", std::string(device::Name(s.dtype))},
           {"count", s.count},

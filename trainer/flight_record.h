@@ -1,9 +1,9 @@
 // The flight record: what a rank's communicators did last, written as JSON Lines when its run dies.
 //
-// The first line is an object about the rank: rank, world_size, host, pid, cause, time (seconds since 1970), now_ns. Each further
-// line is one operation, oldest first: sequence, communicator (0: the first), kind, dtype, count, bytes, label, traffic, step, state
-// ("issued", "begun", "ended"), issued_ns, begun_ns, ended_ns (of the clock that now_ns is of; null: not yet), queued_us, ran_us (up
-// to now_ns where it has not ended).
+// The first line is an object about the rank: rank, world_size, host, pid, cause, time (seconds since 1970), now_ns. Each
+// further line is one operation, oldest first: sequence, group ("all ranks", "shard group 0-1", "replicas 0,2"), kind, dtype,
+// count, bytes, label, traffic, step, state ("issued", "begun", "ended"), issued_ns, begun_ns, ended_ns (of the clock that
+// now_ns is of; null: not yet), queued_us, ran_us (up to now_ns where it has not ended).
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::string path, WriteFlightRecord(communicator, "logs", status));   // "logs/flight_record.rank-3.jsonl"

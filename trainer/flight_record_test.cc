@@ -42,7 +42,7 @@ TEST(FlightRecord, NamesEachRanksLastOperations) {
       ASSERT_FALSE(lines[i].is_discarded());
       EXPECT_EQ(lines[i]["sequence"], 301 - 256 + static_cast<int>(i));
       EXPECT_EQ(lines[i]["state"], "ended");
-      EXPECT_EQ(lines[i]["communicator"], 0);
+      EXPECT_EQ(lines[i]["group"], "all ranks");
       EXPECT_GE(lines[i]["begun_ns"], lines[i]["issued_ns"]);
       EXPECT_GE(lines[i]["ended_ns"], lines[i]["begun_ns"]);
     }

@@ -13,7 +13,7 @@ namespace zeroshard::trainer {
 namespace {
 
 using Json = nlohmann::json;
-using Key = std::pair<int, int64_t>;  // a communicator's track, and a sequence number
+using Key = std::pair<int, int64_t>;  // a group, and a sequence number
 
 constexpr double kSecond = 1e6;  // microseconds
 
@@ -245,7 +245,27 @@ TraceSpan SpanOf(const Json& event) {
   span.sequence = args.value("sequence", int64_t{0});
   span.ready_us = args.value("ready", -1.0);
   span.awaited_track = args.value("for_tid", 0);
+  span.group = args.value("group", "");
   return span;
+}
+
+// A rank numbers its communicators as it makes them: its second may be another group than its peer's second. Here a track becomes the
+// number of the group, the same on all ranks.
+std::vector<TraceSpan> ByGroup(std::vector<TraceSpan> spans) {
+  std::map<std::pair<std::string, int>, int> groups;  // by name, or where there is none by track
+  std::map<std::pair<int, int>, int> group_of;        // [rank, track]
+  for (TraceSpan& span : spans) {
+    if (span.category != "collective") continue;
+    const int next = static_cast<int>(groups.size());
+    const int group = groups.try_emplace({span.group, span.group.empty() ? span.track : 0}, next).first->second;
+    span.track = group_of.try_emplace({span.rank, span.track}, group).first->second;
+  }
+  for (TraceSpan& span : spans) {
+    if (!IsWait(span)) continue;
+    const auto group = group_of.find({span.rank, span.awaited_track});
+    span.awaited_track = group == group_of.end() ? -1 : group->second;
+  }
+  return spans;
 }
 
 }  // namespace
@@ -272,7 +292,8 @@ absl::StatusOr<std::vector<TraceSpan>> ReadTrace(const std::string& path) {
   return spans;
 }
 
-std::vector<RankOverlap> AnalyzeOverlap(const std::vector<TraceSpan>& spans) {
+std::vector<RankOverlap> AnalyzeOverlap(const std::vector<TraceSpan>& trace) {
+  const std::vector<TraceSpan> spans = ByGroup(trace);
   Begun begun;
   std::map<int, RankTimeline> ranks;
   for (const TraceSpan& span : spans) {

@@ -9,10 +9,10 @@
 // Note: What the critical path allows. The same computing and the same transfers, each as long as it was, are run anew on all
 // ranks together, as early as their recorded dependencies let them: a transfer begins when on every rank the computing that it
 // comes after is done (`ready`: the latest of the events that it was issued to come after) and the transfer before it on its
-// communicator has ended; computing stops at a wait until the transfer waited for has ended. When a collective was called plays
-// no part: one that was called later than its inputs were ready could have been hidden, and counts against the run. The exposed
-// time of that schedule is what no time of calls avoids; allowed = communication - it. hidden / allowed is at most about 1; 1
-// where nothing is allowed.
+// communicator has ended (one transfer is what the ranks of one group call by one number); computing stops at a wait until the
+// transfer waited for has ended. When a collective was called plays no part: one that was called later than its inputs were
+// ready could have been hidden, and counts against the run. The exposed time of that schedule is what no time of calls avoids;
+// allowed = communication - it. hidden / allowed is at most about 1; 1 where nothing is allowed.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::vector<TraceSpan> spans, ReadTrace("run.trace.json"));
@@ -35,8 +35,9 @@ struct TraceSpan {
   double begin_us = 0;
   double end_us = 0;
   int64_t sequence = 0;
-  double ready_us = -1;   // of a collective; -1: it came after nothing
-  int awaited_track = 0;  // of a wait
+  double ready_us = -1;    // of a collective; -1: it came after nothing
+  int awaited_track = 0;   // of a wait
+  std::string group = {};  // of a collective: which ranks it is of, where not all
 };
 
 // Errors: kNotFound and the like; kInvalidArgument, naming the file, for what is no trace of ours.

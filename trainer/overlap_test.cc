@@ -113,6 +113,24 @@ TEST(Overlap, WhatAPeerHadToWaitForIsOnTheCriticalPathToo) {
   EXPECT_NEAR(o[1].exposed_s, 40e-6, 1e-12);
 }
 
+// Ranks 0, 1 and ranks 2, 3 each have a second communicator, and call its first operation by the same number: two transfers, of which
+// one is not held up by the other.
+TEST(Overlap, GroupsOfRanksAreNotTakenForOneAnother) {
+  std::vector<TraceSpan> spans;
+  for (int rank = 0; rank < 4; ++rank) {
+    const double late = rank < 2 ? 0 : 100;
+    TraceSpan gather = Collective(1, 10 + late, 10 + late, 30 + late, rank);
+    gather.group = rank < 2 ? "shard group 0-1" : "shard group 2-3";
+    spans.insert(spans.end(), {Compute(0, 10 + late, rank), gather, Wait(1, 10 + late, 30 + late, rank),
+                               Compute(30 + late, 40 + late, rank)});
+  }
+  for (const RankOverlap& rank : AnalyzeOverlap(spans)) {
+    EXPECT_NEAR(rank.communication_s, 20e-6, 1e-12) << "rank " << rank.rank;
+    EXPECT_NEAR(rank.exposed_s, 20e-6, 1e-12) << "rank " << rank.rank;
+    EXPECT_NEAR(rank.least_exposed_s, 20e-6, 1e-12) << "rank " << rank.rank;
+  }
+}
+
 TEST(Overlap, ATraceWithHolesIsReadToItsEnd) {
   // A wait for what never began in the trace, and one for what comes after a wait for itself.
   const RankOverlap o = Only({Compute(0, 10), Wait(7, 10, 20), Collective(8, 50, 30, 40), Wait(8, 30, 40), Compute(40, 60)});

@@ -28,10 +28,11 @@ std::string Quoted(std::string_view text) {
   return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string NameOfTrack(device::Track track) {
+std::string NameOfTrack(const Span& span) {
   constexpr std::array<const char*, 5> kNames = {"compute", "transport", "copy down", "copy up", "host"};
-  if (track < kNames.size()) return kNames[track];
-  const int communicator = track - device::kFirstCommunicatorTrack;
+  if (span.track < kNames.size()) return kNames[span.track];
+  if (span.group[0] != '\0') return absl::StrCat("communication, ", std::string(device::View(span.group)));
+  const int communicator = span.track - device::kFirstCommunicatorTrack;
   return communicator == 0 ? "communication" : absl::StrCat("communication ", communicator + 1);
 }
 
@@ -80,6 +81,7 @@ class Events {
     std::string text = absl::StrFormat(", \"dtype\": \"%s\", \"count\": %d, \"control\": %s, \"issued\": %.3f",
                                        std::string(device::Name(span.dtype)), span.count, span.control ? "true" : "false",
                                        Microseconds(span.issued_ns));
+    if (span.group[0] != '\0') absl::StrAppend(&text, ", \"group\": ", Quoted(device::View(span.group)));
     if (span.ready_ns != 0) text += absl::StrFormat(", \"ready\": %.3f", Microseconds(span.ready_ns));
     return text;
   }
@@ -141,7 +143,7 @@ absl::Status TraceFile::AddRank(const TraceRank& rank, std::span<const device::S
   for (const Span& span : spans) {
     if (span.begun_ns == 0) continue;
     if (!std::exchange(named[span.track], true)) {
-      absl::StrAppend(&text, ",\n", Metadata(rank.rank, span.track, "thread_name", "name", Quoted(NameOfTrack(span.track))));
+      absl::StrAppend(&text, ",\n", Metadata(rank.rank, span.track, "thread_name", "name", Quoted(NameOfTrack(span))));
     }
     absl::StrAppend(&text, ",\n", events.Event(span));
     if (text.size() < kPiece) continue;

@@ -8,9 +8,9 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(comm::Communicato
   std::unique_ptr<RankGroups> ranks(new RankGroups(all));
   const int size = ShardSize(options, all.world_size());
   if (size == all.world_size()) return ranks;
-  ZS_ASSIGN_OR_RETURN(ranks->part_, all.Split(all.rank() / size, all.rank()));
+  ZS_ASSIGN_OR_RETURN(ranks->part_, all.Split(all.rank() / size, all.rank(), "shard group"));
   if (size > 1) {
-    ZS_ASSIGN_OR_RETURN(ranks->replicas_, all.Split(all.rank() % size, all.rank()));
+    ZS_ASSIGN_OR_RETURN(ranks->replicas_, all.Split(all.rank() % size, all.rank(), "replicas"));
   }
   return ranks;
 }

@@ -18,16 +18,18 @@ constexpr absl::Duration kGrace = absl::Seconds(2);           // for the others'
 
 }  // namespace
 
-absl::Status Explained(const comm::OperationHeader& operation, const absl::Status& why, comm::RankWatch* watch) {
+absl::Status Explained(const comm::OperationHeader& operation, const std::string& group, const absl::Status& why,
+                       comm::RankWatch* watch) {
   std::string who;
   if (watch != nullptr && (absl::IsDeadlineExceeded(why) || absl::IsUnavailable(why)) &&
       !absl::StrContains(why.message(), comm::kItsLastOperation)) {
     who = watch->WhoIsMissing();
   }
   const int64_t bytes = operation.count * device::SizeOf(static_cast<device::DType>(operation.in_dtype));
-  return absl::Status(why.code(),
-                      absl::StrCat("rank ", operation.rank, ", ", Describe(operation), ", ", bytes,
-                                   " bytes, over nccl: ", why.message(), who.empty() ? "" : absl::StrCat("; ", who)));
+  return absl::Status(
+      why.code(),
+      absl::StrCat("rank ", operation.rank, ", ", Describe(operation), group.empty() ? "" : absl::StrCat(" in ", group),
+                   ", ", bytes, " bytes, over nccl: ", why.message(), who.empty() ? "" : absl::StrCat("; ", who)));
 }
 
 Trouble LookOut::Look(const std::optional<Flights::Oldest>& oldest) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -18,9 +19,10 @@
 
 namespace zeroshard::backends {
 
-// What befell an operation, in full: the rank, the operation, its bytes, `why`, and who is missing where `watch` (which may be null) knows
+// What befell an operation, in full: the rank, the operation, its group (Communicator::group), its bytes, `why`, and who is missing where `watch` (which may be null) knows
 // and `why` does not say so.
-absl::Status Explained(const comm::OperationHeader& operation, const absl::Status& why, comm::RankWatch* watch);
+absl::Status Explained(const comm::OperationHeader& operation, const std::string& group, const absl::Status& why,
+                       comm::RankWatch* watch);
 
 struct Trouble {
   absl::Status why = absl::OkStatus();

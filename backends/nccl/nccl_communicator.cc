@@ -193,7 +193,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
       const absl::Status ended = status();
       if (!ended.ok() && !aborted_) return;
       if (ended.ok() && operation->kind == comm::OpKind::kFinalize) left_in_peace_ = true;
-      if (joined_.notes->watch() != nullptr && ended.ok()) joined_.notes->watch()->NoteEnd(operation->sequence);
+      if (joined_.notes->watch() != nullptr && ended.ok()) joined_.notes->watch()->NoteEnd(operation->record.id);
       flights_.DropOldest();
       Finish(*operation, ended);
     }
@@ -202,7 +202,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   // The communicator fails by what happened to that operation.
   void FailBy(const comm::OperationHeader& operation, const absl::Status& why) {
     if (!status().ok()) return;
-    Fail(Explained(operation, why, joined_.notes->watch()));
+    Fail(Explained(operation, group(), why, joined_.notes->watch()));
     wake_.notify_all();
   }
 

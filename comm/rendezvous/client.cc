@@ -133,17 +133,17 @@ absl::Status RendezvousClient::Wait(std::vector<std::string>& keys, absl::Durati
 
 LastOperation RendezvousClient::last() const {
   LastOperation last = last_.Load();
-  last.ended = open_.load(std::memory_order_acquire) != last.number;
+  last.ended = open_.load(std::memory_order_acquire) != last.id;
   return last;
 }
 
 void RendezvousClient::Note(const LastOperation& last) {
   last_.Store(last);
-  open_.store(last.number, std::memory_order_release);
+  open_.store(last.id, std::memory_order_release);
 }
 
-void RendezvousClient::NoteEnd(uint64_t number) {
-  if (open_.load(std::memory_order_relaxed) == number) open_.store(0, std::memory_order_release);
+void RendezvousClient::NoteEnd(uint64_t id) {
+  if (open_.load(std::memory_order_relaxed) == id) open_.store(0, std::memory_order_release);
 }
 
 std::string RendezvousClient::RankZeroIsMissing(std::string_view how) const {

@@ -58,7 +58,7 @@ class RendezvousClient final : public RankWatch {
   LastOperation last() const;
 
   void Note(const LastOperation& last) override;
-  void NoteEnd(uint64_t number) override;
+  void NoteEnd(uint64_t id) override;
   std::string WhoIsMissing() override;
 
  private:
@@ -79,7 +79,7 @@ class RendezvousClient final : public RankWatch {
   std::unique_ptr<Stub> stub_;
 
   VersionedValue<LastOperation> last_;
-  std::atomic<uint64_t> open_{0};  // the number of last_ until that has ended
+  std::atomic<uint64_t> open_{0};  // the id of last_ until that has ended
 
   mutable std::mutex mutex_;  // of what follows
   LastOperation rank_zeros_last_;

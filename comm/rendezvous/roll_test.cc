@@ -29,6 +29,9 @@ TEST(Roll, NamesARankThatFallsSilentWithItsLastOperation) {
   roll.Beat(2, last, now);
   EXPECT_EQ(roll.Missing(now + absl::Seconds(2)),
             "rank 2 is missing (silent for 2.0s); its last operation was all-gather #41 'block.3' (fp32, 1024 elements)");
+  std::string("shard group 2-3").copy(last.group.data(), 15);
+  roll.Beat(2, last, now);
+  EXPECT_THAT(roll.Missing(now + absl::Seconds(2)), HasSubstr("#41 'block.3' (fp32, 1024 elements) in shard group 2-3"));
   roll.Lose(2, now + absl::Seconds(2));
   EXPECT_THAT(roll.Missing(now + absl::Seconds(2)),
               HasSubstr("rank 2 is missing (its process or its network ended 0.0s ago)"));

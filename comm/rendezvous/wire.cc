@@ -13,6 +13,7 @@ rendezvous::LastOperation ToWire(const LastOperation& last) {
   wire.set_dtype(static_cast<uint32_t>(last.dtype));
   wire.set_count(last.count);
   wire.set_label(std::string(last.label.data()));
+  wire.set_group(std::string(last.group.data()));
   wire.set_ended(last.ended);
   return wire;
 }
@@ -24,6 +25,7 @@ LastOperation FromWire(const rendezvous::LastOperation& wire) {
   last.dtype = static_cast<device::DType>(std::min(wire.dtype(), static_cast<uint32_t>(device::DType::kUint8)));
   last.count = wire.count();
   wire.label().copy(last.label.data(), last.label.size() - 1);
+  wire.group().copy(last.group.data(), last.group.size() - 1);
   last.ended = wire.ended();
   return last;
 }

@@ -169,6 +169,7 @@ TEST_P(CollectiveTest, SplitsByColorAndKey) {
       const int64_t before = rank.wire().sent_bytes(Traffic::kData);
       RunCase(**part, {.counts = {33}});
       RunCase(**part, {.kind = OpKind::kAllGather, .counts = {5}});
+      EXPECT_EQ(device::View(rank.device().recorder().LastOperation().group), color == 0 ? "group 2,0" : "group 1,3");
       EXPECT_GT((*part)->wire().sent_bytes(Traffic::kData), 0);
       EXPECT_EQ(rank.wire().sent_bytes(Traffic::kData) - before, (*part)->wire().sent_bytes(Traffic::kData));
       EXPECT_TRUE((*part)->Finalize().ok());

@@ -299,6 +299,7 @@ TEST_P(FailureTest, InAPartNamesRanksOfTheWhole) {
     EXPECT_TRUE(absl::IsFailedPrecondition(differ)) << differ;
     EXPECT_TRUE(absl::StrContains(differ.message(), "rank 2 called")) << differ;
     EXPECT_TRUE(absl::StrContains(differ.message(), "rank 3 called")) << differ;
+    EXPECT_TRUE(absl::StrContains(differ.message(), " in group 2-3, ")) << differ;
   });
 }
 
