@@ -184,6 +184,7 @@ class HostCommunicator final : public Communicator {
   Exchange exchange_;
 
   OperationQueue queue_;
+  static_assert(OperationQueue::kMost >= kRing);
   device::FirstError peer_failure_;
   std::atomic<bool> peer_failed_{false};  // in one order for all with queue_.busy()
   std::thread thread_;

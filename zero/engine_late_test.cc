@@ -11,6 +11,7 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/testing/expect_reference.h"
 #include "zeroshard/zero/testing/left_out_waits.h"
+#include "zeroshard/zero/testing/toy_options.h"
 #include "zeroshard/zero/testing/toy_units.h"
 
 namespace zeroshard::zero {
@@ -23,13 +24,10 @@ using testing::ExpectReference;
 using testing::OddUnits;
 
 EngineOptions Options(int stage, Partition partition) {
-  EngineOptions options;
-  options.stage = stage;
-  options.partition = partition;
+  EngineOptions options = testing::ToyOptions(stage, partition);
   options.reduce_bucket_size = 500;
   options.clip = 1;
   options.accumulation = 2;
-  options.optimizer.groups = {{.weight_decay = 0.1}, {}};
   return options;
 }
 

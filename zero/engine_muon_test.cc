@@ -9,6 +9,7 @@
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/zero/testing/expect_reference.h"
 #include "zeroshard/zero/testing/ranks.h"
+#include "zeroshard/zero/testing/toy_options.h"
 #include "zeroshard/zero/testing/training.h"
 
 namespace zeroshard::zero {
@@ -28,11 +29,8 @@ std::vector<model::UnitSpec> Units() {
 }
 
 EngineOptions Options(int stage, Partition partition) {
-  EngineOptions options;
-  options.stage = stage;
-  options.partition = partition;
+  EngineOptions options = testing::ToyOptions(stage, partition);
   options.reduce_bucket_size = 200;
-  options.clip = 0.5;
   options.optimizer = {.kind = optim::Kind::kMuon,
                        .momentum = 0.9,
                        .nesterov = true,

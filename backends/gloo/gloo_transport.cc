@@ -40,15 +40,9 @@ std::shared_ptr<tcp::Device> MakeDevice() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(const ConnectOptions& options) {
-  if (options.store == nullptr || options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat("gloo: rank ", options.rank, " of ", options.world_size, " ranks",
-                                                   options.store == nullptr ? ", without a store" : ": ranks count from 0"));
-  }
-  // Ranks make their transports in the same order: the n-th of each rank meet.
-  ZS_ASSIGN_OR_RETURN(const int64_t number, options.store->Add(absl::StrCat("gloo/made/", options.rank), 1));
   ConnectOptions connect = options;
-  if (connect.waits == nullptr) connect.waits = std::make_shared<comm::WaitBoard>();
-  return ConnectUnder(connect, absl::StrCat("gloo/", number, "/"));
+  ZS_ASSIGN_OR_RETURN(std::string store_prefix, StorePrefixOfNext("gloo", connect));
+  return ConnectUnder(connect, std::move(store_prefix));
 }
 
 absl::StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::ConnectUnder(const ConnectOptions& options,

@@ -288,16 +288,6 @@ absl::Status Connector::AcceptHigherRanks() {
 
 }  // namespace
 
-ConnectOptions OfSplit(const ConnectOptions& options, std::span<const int> members, int rank, absl::Duration timeout) {
-  ConnectOptions part = options;
-  part.rank = rank;
-  part.world_size = static_cast<int>(members.size());
-  part.timeout = timeout;
-  part.numbers.clear();
-  for (int member : members) part.numbers.push_back(options.Number(member));
-  return part;
-}
-
 absl::StatusOr<std::vector<PeerSockets>> ConnectPeers(const ConnectOptions& options) { return Connector(options).Run(); }
 
 }  // namespace zeroshard::backends

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -47,6 +48,11 @@ struct ConnectOptions {
 
 // Those of a group of these members, in which this rank is `rank`.
 ConnectOptions OfSplit(const ConnectOptions& options, std::span<const int> members, int rank, absl::Duration timeout);
+
+// A backend's next transport of this rank: the prefix of its keys in the store. Ranks make their transports in the same order, and the n-th
+// of each rank meet. `options` get a board of their own where they have none.
+// Errors: kInvalidArgument there is no store, or no such rank; the store's.
+absl::StatusOr<std::string> StorePrefixOfNext(std::string_view backend, ConnectOptions& options);
 
 // Collective. Gives [world_size]; sockets are connected, non-blocking, and without delay.
 // Errors: kDeadlineExceeded, naming the ranks that did not come, or that could not be reached and where; kInvalidArgument the

@@ -38,15 +38,9 @@ Places PlacesOf(int world_size) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Connect(const ConnectOptions& options) {
-  if (options.store == nullptr || options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat("ucx: rank ", options.rank, " of ", options.world_size, " ranks",
-                                                   options.store == nullptr ? ", without a store" : ": ranks count from 0"));
-  }
-  // Ranks make their transports in the same order: the n-th of each rank meet.
-  ZS_ASSIGN_OR_RETURN(const int64_t number, options.store->Add(absl::StrCat("ucx/made/", options.rank), 1));
   ConnectOptions connect = options;
-  if (connect.waits == nullptr) connect.waits = std::make_shared<comm::WaitBoard>();
-  return ConnectUnder(connect, absl::StrCat("ucx/", number, "/"));
+  ZS_ASSIGN_OR_RETURN(std::string store_prefix, StorePrefixOfNext("ucx", connect));
+  return ConnectUnder(connect, std::move(store_prefix));
 }
 
 absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::ConnectUnder(const ConnectOptions& options,

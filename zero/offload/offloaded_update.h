@@ -60,13 +60,13 @@ class OffloadedUpdate final : public UpdatePass {
   absl::Status WriteState(int state, int section, Range part, device::In from) override;
 
  private:
-  // What a sub-group's update goes through, in host memory.
   // With this sub-group all sections before that one have come up.
   struct Written {
     int64_t group = 0;
     int before = 0;
     std::unique_ptr<device::Event> event;
   };
+  // What a sub-group's update goes through, in host memory.
   struct Slot {
     device::Array gradients;
     device::Array parameters;

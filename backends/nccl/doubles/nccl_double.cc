@@ -49,8 +49,8 @@ using namespace zeroshard::backends::doubles;  // NOLINT(google-build-using-name
 
 struct ncclComm {
   std::shared_ptr<CommState> state;
-  std::map<const void*, Registered>
-      registered;  // changed by the thread that calls NCCL, under Live()'s mutex: ncclMemFree looks
+  // Changed by the thread that calls NCCL, under Live()'s mutex: ncclMemFree looks at all communicators'.
+  std::map<const void*, Registered> registered;
 };
 
 namespace {
