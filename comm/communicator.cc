@@ -98,9 +98,11 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   if (usable.ok() && world_size_ > 1) usable = DoCheck(operation);
   const Work work(this, operation.ticket);
   if (!usable.ok()) {
+    slot.behind = last_taken_;
     ring_->Finish(slot, usable);
     return work;
   }
+  last_taken_ = operation.ticket;
   ++sequence_;
   if (kind == OpKind::kFinalize) finalized_ = true;
   NoteIssued(operation);

@@ -147,6 +147,8 @@ class Communicator {
   void NoteIssued(Operation& operation) const;
   // The span of a wait for what has this ticket.
   void NoteAwaited(uint64_t ticket, device::Span* span);
+  // Itself, or where it was refused what was issued before it: whoever waits for the last of several waits for all of them.
+  uint64_t EndsWith(uint64_t ticket) const;
   const device::Event& EventOf(uint64_t ticket);
   void WaitOn(uint64_t ticket, device::Stream& stream);
   absl::Status Wait(uint64_t ticket);
@@ -170,6 +172,7 @@ class Communicator {
 
   std::mutex issue_mutex_;
   uint64_t sequence_ = 0;
+  uint64_t last_taken_ = 0;  // the ticket of the last operation that was not refused
   uint64_t splits_ = 0;
   bool finalized_ = false;
 };

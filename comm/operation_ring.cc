@@ -37,6 +37,7 @@ Communicator::Ring::Slot& Communicator::Ring::Claim() {
   slot.operation = Operation();
   slot.operation.ticket = ticket;
   slot.operation.end = slot.end.get();
+  slot.behind = 0;
   slot.issued.store(ticket, std::memory_order_release);
   // After `issued`: who sees it gone also sees that the slot was taken over.
   slot.failed.store(false, std::memory_order_release);

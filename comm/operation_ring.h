@@ -29,7 +29,8 @@ class Communicator::Ring {
   struct Slot {
     Operation operation;
     std::unique_ptr<device::Event> end;
-    absl::Status status;                // under mutex_; OK where not `failed`
+    uint64_t behind = 0;  // of an operation that was refused: the ticket of the last that was not; it ends with that one
+    absl::Status status;  // under mutex_; OK where not `failed`
     std::atomic<bool> failed{false};    // the operation that has the slot, or, for a moment, the one that had it
     std::atomic<uint64_t> issued{0};    // the ticket that has the slot
     std::atomic<uint64_t> finished{0};  // the latest ticket that ended in it

@@ -29,7 +29,13 @@ void Work::WaitOn(device::Stream& stream) {
 
 absl::Status Work::Wait() { return communicator_ == nullptr ? absl::OkStatus() : communicator_->Wait(ticket_); }
 
+uint64_t Communicator::EndsWith(uint64_t ticket) const {
+  const Ring::Slot* slot = ring_->Find(ticket);
+  return slot == nullptr || slot->behind == 0 ? ticket : slot->behind;
+}
+
 const device::Event& Communicator::EventOf(uint64_t ticket) {
+  ticket = EndsWith(ticket);
   DoHurry(ticket, WaitKind::kEvent);
   Ring::Slot* slot = ring_->Find(ticket);
   return slot == nullptr ? ring_->done() : *slot->operation.end;
@@ -37,6 +43,7 @@ const device::Event& Communicator::EventOf(uint64_t ticket) {
 
 void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
   const device::ScopedSpan span(stream, device::SpanKind::kWait);
+  ticket = EndsWith(ticket);
   NoteAwaited(ticket, span.span());
   DoHurry(ticket, WaitKind::kStream);
   Ring::Slot* slot = ring_->Find(ticket);
@@ -49,6 +56,7 @@ absl::Status Communicator::Wait(uint64_t ticket) {
   DoHurry(ticket, WaitKind::kHost);
   const std::optional<absl::Status> ended = ring_->Await(ticket);
   if (!ended.has_value()) return status();
+  if (const uint64_t behind = EndsWith(ticket); behind != ticket) Wait(behind).IgnoreError();
   Ring::Slot* slot = ring_->Find(ticket);
   if (ended->ok() && slot != nullptr) slot->operation.end->Synchronize();
   return *ended;

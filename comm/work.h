@@ -25,7 +25,7 @@ class Work {
   // The work of no operation: done, OK.
   Work() = default;
 
-  // Done when the operation has ended, well or badly.
+  // Done when the operation has ended, well or badly. One that was refused ends with those that were issued before it.
   const device::Event& event() const;
   // Orders `stream` after the operation. Reports no error.
   void WaitOn(device::Stream& stream);

@@ -203,6 +203,24 @@ TEST_P(FailureTest, AbortsOnOneRankAloneAndAnswersAfterwards) {
   other.Run([](Communicator& rank) { EXPECT_TRUE(rank.Barrier().Wait().ok()); });  // Another communicator does not mind.
 }
 
+// Whoever waits for the last of several operations may free what all of them use.
+TEST_P(FailureTest, EndsWhatIsRefusedAfterWhatIsInFlight) {
+  Group group(GetParam(), 2, {.timeout = absl::Seconds(30)});
+  Communicator& rank = group.rank(0);
+  Caller caller(rank);
+  const std::unique_ptr<device::Event> filled = rank.device().MakeEvent();
+  const std::unique_ptr<device::Stream> stream = rank.device().MakeStream(device::StreamKind::kCompute);
+  filled->Expect();
+  Work held = rank.AllReduce(caller.Floats(0, 9), caller.Floats(0, 9), ReduceOp::kSum, {.after = {filled.get()}});
+  rank.Abort(absl::FailedPreconditionError("the test says so"));
+  Work refused = caller.Sum(1);
+  EXPECT_FALSE(refused.event().Done());
+  stream->Record(*filled);
+  EXPECT_FALSE(refused.Wait().ok());
+  EXPECT_TRUE(refused.event().Done());
+  EXPECT_FALSE(held.Wait().ok());
+}
+
 TEST_P(FailureTest, AbortsOneOfTwoCommunicatorsInFlight) {
   Group group(GetParam(), 2, {.timeout = absl::Seconds(30)});
   Group others(GetParam(), 2, {.timeout = absl::Seconds(30)});
