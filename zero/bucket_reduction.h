@@ -88,6 +88,8 @@ class BucketReduction {
 
   // Collective; returns at once, or where kInFlight buckets are on their way across.
   Reduction Issue(std::span<const Piece> pieces, comm::CallOptions options);
+  // Orders `stream` after all sums across replicas that were issued.
+  void WaitOnCrossings(device::Stream& stream) { last_across_.WaitOn(stream); }
   // With round_robin_gradients the next bucket's owners begin with rank 0 again.
   void BeginStep() { next_owner_ = 0; }
 

@@ -143,10 +143,12 @@ TEST(EngineOrderWithoutAWait, IsCaughtInWorldInvariantSums) {
 }
 
 TEST(EngineOrderWithoutAWait, IsCaughtInHybridGroups) {
-  // From stage 2 on sums across groups are waited for while backward goes on, which has no use for them yet.
-  EngineOptions options = Options(1, Partition::kFlat);
-  options.shard_size = 2;
-  ExpectEachWaitIsMissed(options, 4);
+  for (int stage = 1; stage <= 2; ++stage) {
+    SCOPED_TRACE(stage);
+    EngineOptions options = Options(stage, Partition::kFlat);
+    options.shard_size = 2;
+    ExpectEachWaitIsMissed(options, 4);
+  }
 }
 
 }  // namespace

@@ -56,6 +56,29 @@ TEST(EngineOverlap, BackwardGoesOnWhileABucketIsInFlight) {
   }
 }
 
+TEST(EngineOverlap, BackwardGoesOnWhileSumsCrossBetweenGroups) {
+  for (int stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    std::promise<void> ahead[2];
+    RunOnRanks({.world_size = 4}, [&](comm::Communicator& communicator) {
+      EngineOptions options = Options(stage);
+      options.reduce_bucket_size = 1000;
+      options.shard_size = 2;
+      auto engine = Engine::Create(communicator, EqualUnits(5, 1000), options);
+      ASSERT_TRUE(engine.ok());
+      // Ranks 2 and 3 reduce nothing before ranks 0 and 1 have ended their backward, whose gradients' memory was used again meanwhile.
+      const int rank = communicator.rank();
+      if (rank >= 2) {
+        EXPECT_TRUE(Comes(ahead[rank - 2].get_future()));
+      }
+      for (int unit = 4; unit >= 0; --unit) EXPECT_TRUE(Backward(**engine, unit).ok());
+      EXPECT_GT((*engine)->reductions(), 0);
+      if (rank < 2) ahead[rank].set_value();
+      EXPECT_TRUE((*engine)->Step().ok());
+    });
+  }
+}
+
 TEST(EngineOverlap, WithoutItStagesZeroAndOneReduceAfterTheLastBackward) {
   for (int stage : {0, 1}) {
     RunOnRanks({.world_size = 2}, [&](comm::Communicator& communicator) {

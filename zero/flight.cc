@@ -81,9 +81,19 @@ bool Flight::LandsByItself(const Pending& pending) const {
   return reduction_->HasOutput() && !d.accumulate && d.host_first < 0 && d.shard.dtype() == pending.travels.dtype();
 }
 
+bool Flight::ReadsSumOf(const Pending& pending) const {
+  const Departure& d = pending.departure;
+  if (d.host_first >= 0 || !d.carries.empty()) return true;
+  return d.shard.empty() ? !options_.wire.empty() : !LandsByItself(pending);
+}
+
 void Flight::LandAll() {
-  if (!taken_list_.empty()) last_.WaitOn(*compute_);
   if (!taken_list_.empty()) {
+    const bool reads =
+        std::any_of(taken_list_.begin(), taken_list_.end(), [this](const Pending& pending) { return ReadsSumOf(pending); });
+    // Where compute reads no sum, its memory is all that it wants back, and the group alone reads that.
+    last_.within.WaitOn(*compute_);
+    if (reads) last_.across.WaitOn(*compute_);
     const device::ScopedSpan span(*compute_, device::SpanKind::kAccumulate);
     for (const Pending& pending : taken_list_) LandOne(pending);
   }

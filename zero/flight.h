@@ -1,5 +1,6 @@
 // Gradients in flight: memory in which backward leaves sections' gradients, from which they leave in buckets, and from which, once
-// reduced, they land in the rank's shard.
+// reduced, they land in the rank's shard. Landed is what compute has no more to do with; it may still be on its way across replicas
+// (BucketReduction::WaitOnCrossings).
 //
 // A flight's life: Place sections, one after another -> Take each as it is ready; each bucket that is full leaves -> Flush: the rest
 // leaves -> Land: compute is ordered after all of it, what lay in place is copied or added to the shard (a copy that travelled in
@@ -88,6 +89,8 @@ class Flight {
   void LandInHost();
   // Whether the reduction leaves the sum in the shard.
   bool LandsByItself(const Pending& pending) const;
+  // Whether compute reads the sum to land it.
+  bool ReadsSumOf(const Pending& pending) const;
 
   BucketReduction* reduction_;
   const Layout* layout_;

@@ -157,6 +157,7 @@ absl::Status GradientStore::Finish() {
   // The older one first: a section that is in both is added in order.
   for (int i = 1; i <= slots_; ++i) flights_[(current_ + i) % slots_]->Land();
   for (size_t i = slots_; i < flights_.size(); ++i) flights_[i]->Land();
+  reduction_.WaitOnCrossings(*compute_);
   for (MicroBatchTree& tree : trees_) tree.Finish(*compute_);
   for (size_t i = 0; i < sections_.size(); ++i) {
     const device::Array held = Held(static_cast<int>(i));
@@ -207,6 +208,7 @@ void GradientStore::WriteHeld(int section, Range part, const device::Array& from
 
 void GradientStore::BeginStep() {
   for (const auto& flight : flights_) flight->Land();
+  if (!finished_) reduction_.WaitOnCrossings(*compute_);
   for (SectionState& s : sections_) {
     s.opened = 0;
     s.ready = 0;
