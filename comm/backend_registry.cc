@@ -10,15 +10,28 @@
 namespace zeroshard::comm {
 namespace {
 
+struct Backend {
+  BackendFactory factory = nullptr;
+  SurroundingsCheck check = nullptr;
+};
+
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, BackendFactory, std::less<>> factories;
+  std::map<std::string, Backend, std::less<>> backends;
 };
 
 // Made at the first registration, which comes before main: never destroyed.
 Registry& TheRegistry() {
   static Registry* const registry = new Registry;
   return *registry;
+}
+
+// Without functions where there is none of this name.
+Backend Find(std::string_view name) {
+  Registry& registry = TheRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  const auto found = registry.backends.find(name);
+  return found == registry.backends.end() ? Backend() : found->second;
 }
 
 // Letters to insert, drop or change to come from one word to the other.
@@ -67,10 +80,10 @@ absl::Status CheckOptions(const BackendOptions& options) {
 
 }  // namespace
 
-bool RegisterBackend(std::string_view name, BackendFactory factory) {
+bool RegisterBackend(std::string_view name, BackendFactory factory, SurroundingsCheck check) {
   Registry& registry = TheRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
-  registry.factories[std::string(name)] = factory;
+  registry.backends[std::string(name)] = {.factory = factory, .check = check};
   return true;
 }
 
@@ -78,18 +91,17 @@ std::vector<std::string> Backends() {
   Registry& registry = TheRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
   std::vector<std::string> names;
-  for (const auto& [name, factory] : registry.factories) names.push_back(name);
+  for (const auto& [name, backend] : registry.backends) names.push_back(name);
   return names;
 }
 
+absl::Status CheckSurroundings(std::string_view name, const BackendOptions& options) {
+  const SurroundingsCheck check = Find(name).check;
+  return check == nullptr ? absl::OkStatus() : check(options);
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(std::string_view name, const BackendOptions& options) {
-  BackendFactory factory = nullptr;
-  {
-    Registry& registry = TheRegistry();
-    std::lock_guard<std::mutex> lock(registry.mutex);
-    const auto found = registry.factories.find(name);
-    if (found != registry.factories.end()) factory = found->second;
-  }
+  const BackendFactory factory = Find(name).factory;
   if (factory == nullptr) return UnknownBackend(name);
   if (absl::Status checked = CheckOptions(options); !checked.ok()) return checked;
   return factory(options);

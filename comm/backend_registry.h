@@ -42,12 +42,19 @@ struct BackendOptions {
 };
 
 using BackendFactory = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const BackendOptions& options);
+// Whether what a process finds around it (libraries, network interfaces) lets the backend work: looks at `interface` alone of the options,
+// and changes nothing.
+using SurroundingsCheck = absl::Status (*)(const BackendOptions& options);
 
 // Gives true, for a static initialiser. A second factory of one name replaces the first.
-bool RegisterBackend(std::string_view name, BackendFactory factory);
+bool RegisterBackend(std::string_view name, BackendFactory factory, SurroundingsCheck check = nullptr);
 
 // The names of those that were built in, sorted.
 std::vector<std::string> Backends();
+
+// Before any rank is started, in a process that becomes one or in its parent. A backend that is not built in, or that has nothing to look
+// at, is in order. Errors: the backend's own, with the remedy.
+absl::Status CheckSurroundings(std::string_view name, const BackendOptions& options);
 
 // Collective: every rank of the job, with the same world size.
 // Errors: kInvalidArgument an unknown name (with the nearest, and the list), a rank outside [0, world_size), no device or store;

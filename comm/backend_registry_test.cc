@@ -38,6 +38,14 @@ TEST_F(BackendRegistryTest, NamesTheNearestAndAllWhereTheNameIsUnknown) {
   EXPECT_TRUE(absl::StrContains(Create("inprocess").message(), "nearest is 'in_process'"));
 }
 
+TEST_F(BackendRegistryTest, LooksAroundForTheBackendThatWantsTo) {
+  const auto look = [](const BackendOptions& options) { return absl::NotFoundError("no " + options.interface); };
+  EXPECT_TRUE(CheckSurroundings("gloo", {}).ok());
+  EXPECT_TRUE(CheckSurroundings("nobody's", {}).ok());
+  RegisterBackend("in_process", &Refuse, look);
+  EXPECT_EQ(CheckSurroundings("in_process", {.interface = "eth7"}).message(), "no eth7");
+}
+
 TEST_F(BackendRegistryTest, RefusesOptionsThatMakeNoSense) {
   const BackendOptions good = options_;
   options_.rank = 1;

@@ -45,9 +45,20 @@ absl::StatusOr<int> CountDevices(std::string_view name) {
   return kind.count();
 }
 
+absl::StatusOr<int64_t> DeviceMemory(std::string_view name, const DeviceOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const DeviceKind kind, Find(name));
+  return kind.memory(options);
+}
+
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const DeviceOptions& options) {
   ZS_ASSIGN_OR_RETURN(const DeviceKind kind, Find(name));
   return kind.make(options);
+}
+
+std::optional<int64_t> FreeBytesOf(const Device& device) {
+  const absl::StatusOr<DeviceKind> kind = Find(device.name());
+  if (!kind.ok()) return std::nullopt;
+  return kind->free_bytes(device);
 }
 
 std::string IdentityOf(const Device& device) {

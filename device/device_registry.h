@@ -7,7 +7,9 @@
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice("cuda", {.local_rank = 0, .threads = 4}));
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +26,12 @@ struct DeviceOptions {
 struct DeviceKind {
   // How many of them this process sees. Errors: kFailedPrecondition: why there is none, with the remedy.
   absl::StatusOr<int> (*count)();
+  // Bytes of memory of the one of a rank, all of it. Initialises no device. Errors: why the rank can use none, with the remedy.
+  absl::StatusOr<int64_t> (*memory)(const DeviceOptions& options);
   // The one of a rank.
   absl::StatusOr<std::unique_ptr<Device>> (*make)(const DeviceOptions& options);
+  // What is left of its memory now, by whomever it was taken.
+  int64_t (*free_bytes)(const Device& device);
   // Which one it is of all in the world, so that two ranks find out that they have the same: a GPU's UUID.
   std::string (*identity)(const Device& device);
 };
@@ -35,8 +41,10 @@ bool RegisterDevice(std::string_view name, const DeviceKind& kind);
 
 // Errors: kUnimplemented where the kind was not linked in; and the kind's own.
 absl::StatusOr<int> CountDevices(std::string_view name);
+absl::StatusOr<int64_t> DeviceMemory(std::string_view name, const DeviceOptions& options);
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const DeviceOptions& options);
-// Of a device of a registered kind, which Device::name tells; empty of all others: ranks may share those.
+// Of a device of a registered kind, which Device::name tells; nothing of all others: their memory is the host's, and ranks may share them.
+std::optional<int64_t> FreeBytesOf(const Device& device);
 std::string IdentityOf(const Device& device);
 
 }  // namespace zeroshard::device

@@ -68,13 +68,14 @@ _cuda_objects = rule(
 )
 
 def cuda_architectures(name):
-    """A library NAME with the header NAME.h: kArchitectures, what is built, for messages."""
+    """A library NAME with the header NAME.h: kArchitectures, what is built, for messages; kLeastArchitecture, the oldest that it runs on."""
     text = ", ".join(["sm_" + a for a in ARCHITECTURES]) + " and PTX of compute_" + ARCHITECTURES[0]
     lines = [
         "// What GPUs this program was compiled for (tools/cuda.bzl).",
         "#pragma once",
         "namespace zeroshard::device::cuda {",
         "inline constexpr char kArchitectures[] = \"%s\";" % text,
+        "inline constexpr int kLeastArchitecture = %s;" % ARCHITECTURES[0],
         "}  // namespace zeroshard::device::cuda",
     ]
     native.genrule(

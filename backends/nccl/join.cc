@@ -37,23 +37,14 @@ absl::Status CheckDevice(device::Device& device) {
 }
 
 // What NCCL will read, settled and shown; the version that is loaded.
-absl::StatusOr<int> CheckSurroundings(const NcclOptions& options) {
-  NcclEnvironment environment{.rank = options.rank, .share_gpu = options.share_gpu};
-  ZS_ASSIGN_OR_RETURN(const std::vector<comm::NetworkAddress> here, comm::ListAddresses());
-  if (!options.interface.empty()) {
-    ZS_ASSIGN_OR_RETURN(const comm::NetworkAddress address, comm::ChooseAddress(here, options.interface, {}));
-    environment.interface = absl::StrCat("=", address.interface);
-  }
-  const std::vector<std::string> by_the_user = PrepareEnvironment(environment);
+absl::StatusOr<int> SettleSurroundings(const NcclOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const Surroundings found, LookAround(options.interface));
+  const std::vector<std::string> by_the_user =
+      PrepareEnvironment({.rank = options.rank, .interface = found.interface, .share_gpu = options.share_gpu});
   if (options.rank == 0 && !by_the_user.empty()) {
     LOG(INFO) << "nccl: the environment sets " << absl::StrJoin(by_the_user, " ");
   }
-  const char* const interface = std::getenv("NCCL_SOCKET_IFNAME");
-  ZS_RETURN_IF_ERROR(CheckInterface(interface == nullptr ? "" : interface, here));
-  int loaded = 0;
-  ZS_RETURN_IF_ERROR(NcclStatus(ncclGetVersion(&loaded), "ncclGetVersion"));
-  ZS_RETURN_IF_ERROR(CheckNcclVersion(loaded, NCCL_VERSION_CODE));
-  return loaded;
+  return found.version;
 }
 
 // This host, apart from every other.
@@ -139,9 +130,23 @@ absl::Status CheckNcclVersion(int loaded, int built) {
                                                  ": put NCCL ", VersionText(built), " or later first in LD_LIBRARY_PATH"));
 }
 
+absl::StatusOr<Surroundings> LookAround(std::string_view interface) {
+  Surroundings found;
+  ZS_ASSIGN_OR_RETURN(const std::vector<comm::NetworkAddress> here, comm::ListAddresses());
+  if (!interface.empty()) {
+    ZS_ASSIGN_OR_RETURN(const comm::NetworkAddress address, comm::ChooseAddress(here, interface, {}));
+    found.interface = absl::StrCat("=", address.interface);
+  }
+  const char* const by_the_user = std::getenv("NCCL_SOCKET_IFNAME");
+  ZS_RETURN_IF_ERROR(CheckInterface(by_the_user == nullptr ? found.interface : by_the_user, here));
+  ZS_RETURN_IF_ERROR(NcclStatus(ncclGetVersion(&found.version), "ncclGetVersion"));
+  ZS_RETURN_IF_ERROR(CheckNcclVersion(found.version, NCCL_VERSION_CODE));
+  return found;
+}
+
 absl::StatusOr<Joined> Join(const NcclOptions& options) {
   ZS_RETURN_IF_ERROR(CheckDevice(*options.device));
-  ZS_ASSIGN_OR_RETURN(const int version, CheckSurroundings(options));
+  ZS_ASSIGN_OR_RETURN(const int version, SettleSurroundings(options));
   ZS_ASSIGN_OR_RETURN(const int64_t nth, options.store->Add(absl::StrCat("nccl/joined/", options.rank), 1));
   Joined joined;
   joined.stream = options.device->MakeStream(device::StreamKind::kCommunication);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,14 @@ struct Joined {
   std::string prefix;              // of the notes, in `store`
   comm::Store* store = nullptr;
 };
+
+struct Surroundings {
+  int version = 0;             // of the NCCL that is loaded
+  std::string interface = {};  // for NCCL_SOCKET_IFNAME; empty: NCCL's choice
+};
+// What NCCL will find here; `interface` is ours to name, where the user has not set the variable. Changes nothing.
+// Errors: kInvalidArgument: no such network interface; an older NCCL than built against.
+absl::StatusOr<Surroundings> LookAround(std::string_view interface);
 
 // Collective over options.world_size ranks. Errors: see MakeNcclCommunicator.
 absl::StatusOr<Joined> Join(const NcclOptions& options);

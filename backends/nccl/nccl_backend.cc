@@ -1,14 +1,17 @@
 #include "zeroshard/backends/nccl/nccl_backend.h"
 
+#include "zeroshard/backends/nccl/join.h"
 #include "zeroshard/backends/nccl/nccl_communicator.h"
 
 namespace zeroshard::backends {
 namespace {
 
 // The library is linked whole (alwayslink), so that naming it in deps is enough.
-[[maybe_unused]] const bool kRegistered = comm::RegisterBackend("nccl", &MakeNcclBackend);
+[[maybe_unused]] const bool kRegistered = comm::RegisterBackend("nccl", &MakeNcclBackend, &CheckNcclSurroundings);
 
 }  // namespace
+
+absl::Status CheckNcclSurroundings(const comm::BackendOptions& options) { return LookAround(options.interface).status(); }
 
 absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeNcclBackend(const comm::BackendOptions& options) {
   NcclOptions nccl{.device = options.device,

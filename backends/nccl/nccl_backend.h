@@ -7,11 +7,16 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/communicator.h"
 
 namespace zeroshard::backends {
+
+// Errors: kInvalidArgument: the network interface that --bind or NCCL_SOCKET_IFNAME names is not there, with those that are; NCCL is older
+// than built against.
+absl::Status CheckNcclSurroundings(const comm::BackendOptions& options);
 
 // As MakeNcclCommunicator (nccl_communicator.h), by a tool's options.
 absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeNcclBackend(const comm::BackendOptions& options);

@@ -114,6 +114,14 @@ class OneCudaDevice final : public CudaDevice {
     return static_cast<int64_t>(total_bytes - free_bytes);
   }
 
+  int64_t FreeBytes() const override {
+    size_t free_bytes = 0, total_bytes = 0;
+    if (cudaSetDevice(gpu_.ordinal) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
+      return gpu_.memory_bytes;
+    }
+    return static_cast<int64_t>(free_bytes);
+  }
+
   // What the ledger files beside memory_'s and pinned memory is on the card, too: NCCL gave it (Communicator::Allocate).
   std::optional<CardMemory> card_memory() override {
     const CudaMemory::Held held = memory_.held();

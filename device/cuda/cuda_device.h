@@ -32,6 +32,8 @@ class CudaDevice : public Device {
   virtual const Gpu& gpu() const = 0;
   // What is in use on the card now, by whomever, in bytes.
   virtual int64_t UsedBytes() const = 0;
+  // What is left on it; all where CUDA does not say.
+  virtual int64_t FreeBytes() const = 0;
 };
 
 // Errors: as FindGpus; kInvalidArgument for an ordinal that is not there; as LoadKernels; kResourceExhausted.

@@ -39,6 +39,7 @@ absl::StatusOr<Gpu> Describe(int ordinal) {
       .ordinal = ordinal,
       .name = properties.name,
       .architecture = absl::StrCat("sm_", properties.major, properties.minor),
+      .capability = 10 * properties.major + properties.minor,
       .uuid = UuidText(properties.uuid),
       .bus_id = absl::StrFormat("%04x:%02x:%02x.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID),
       .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
@@ -58,6 +59,12 @@ absl::Status DriverError() {
   return absl::FailedPreconditionError(absl::StrCat("the NVIDIA driver is too old: it has CUDA ", VersionText(has),
                                                     ", this program needs ", VersionText(needs), "; update it, ",
                                                     kOtherwise));
+}
+
+absl::Status NoImageError(const Gpu& gpu) {
+  return absl::FailedPreconditionError(absl::StrCat("no kernel image for ", gpu.name, " (", gpu.architecture,
+                                                    "): this program has ", kArchitectures,
+                                                    "; use another card (CUDA_VISIBLE_DEVICES), ", kOtherwise));
 }
 
 absl::Status NoDeviceError() {
@@ -116,14 +123,17 @@ absl::StatusOr<std::vector<Gpu>> FindGpus() {
   return gpus;
 }
 
+absl::Status CheckArchitecture(const Gpu& gpu) {
+  return gpu.capability < kLeastArchitecture ? NoImageError(gpu) : absl::OkStatus();
+}
+
 absl::Status LoadKernels(const Gpu& gpu) {
   for (const LinkedKernel* kernel = LinkedKernels(); kernel != nullptr; kernel = kernel->next) {
     cudaFuncAttributes attributes;
     const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel->function);
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
         error == cudaErrorUnsupportedPtxVersion) {
-      return absl::FailedPreconditionError(absl::StrCat("no kernel image for ", gpu.name, " (", gpu.architecture,
-                                                        "): this program has ", kArchitectures, "; use another card"));
+      return NoImageError(gpu);
     }
     ZS_RETURN_IF_ERROR(CudaStatus(error, absl::StrCat("loading ", kernel->name)));
   }

@@ -19,6 +19,7 @@ struct Gpu {
   int ordinal = 0;                // as cudaSetDevice counts the visible ones
   std::string name = {};          // "NVIDIA H100 80GB HBM3"
   std::string architecture = {};  // "sm_90"
+  int capability = 0;             // 90
   std::string uuid = {};          // "GPU-...", the same on every process and after every reboot
   std::string bus_id = {};        // "0000:1b:00.0"
   int64_t memory_bytes = 0;
@@ -34,6 +35,9 @@ double DensePeakFlops(const Gpu& gpu, DType dtype);
 // Errors, all kFailedPrecondition: "no NVIDIA driver: ..."; a driver that is too old, with the version that it has and the one needed; no
 // visible device.
 absl::StatusOr<std::vector<Gpu>> FindGpus();
+
+// Errors: kFailedPrecondition where the card is older than all that was built, with both. Loads nothing.
+absl::Status CheckArchitecture(const Gpu& gpu);
 
 // Loads every kernel that was linked in on this thread's device: nothing is loaded later, while a collective spins.
 // Errors: kFailedPrecondition where the card has no image of one, with the architectures that were built.

@@ -1,4 +1,5 @@
 // device/cuda under its name: what the shared object of CUDA brings with it when it is opened.
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -18,8 +19,8 @@ absl::StatusOr<int> CountGpus() {
   return static_cast<int>(gpus.size());
 }
 
-// A launcher may show each rank its own GPU alone, or all ranks all of them. The rank's thread stays near it.
-absl::StatusOr<std::unique_ptr<Device>> MakeRanksGpu(const DeviceOptions& options) {
+// A launcher may show each rank its own GPU alone, or all ranks all of them.
+absl::StatusOr<Gpu> RanksGpu(const DeviceOptions& options) {
   ZS_ASSIGN_OR_RETURN(const std::vector<Gpu> visible, FindGpus());
   const auto gpus = static_cast<int>(visible.size());
   const int ordinal = gpus == 1 ? 0 : options.local_rank;
@@ -28,14 +29,32 @@ absl::StatusOr<std::unique_ptr<Device>> MakeRanksGpu(const DeviceOptions& option
                                                       " wants one of its own, ", gpus, " are visible; start at most ", gpus,
                                                       " ranks here"));
   }
-  ZS_RETURN_IF_ERROR(StayNear(FindNearHost(visible[static_cast<size_t>(ordinal)].bus_id)));
-  return MakeCudaDevice({.ordinal = ordinal, .threads = options.threads});
+  const Gpu& gpu = visible[static_cast<size_t>(ordinal)];
+  ZS_RETURN_IF_ERROR(CheckArchitecture(gpu));
+  return gpu;
 }
+
+// The rank's thread stays near it.
+absl::StatusOr<std::unique_ptr<Device>> MakeRanksGpu(const DeviceOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const Gpu gpu, RanksGpu(options));
+  ZS_RETURN_IF_ERROR(StayNear(FindNearHost(gpu.bus_id)));
+  return MakeCudaDevice({.ordinal = gpu.ordinal, .threads = options.threads});
+}
+
+absl::StatusOr<int64_t> MemoryOfRanksGpu(const DeviceOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const Gpu gpu, RanksGpu(options));
+  return gpu.memory_bytes;
+}
+
+int64_t LeftOnGpu(const Device& device) { return static_cast<const CudaDevice&>(device).FreeBytes(); }
 
 std::string UuidOf(const Device& device) { return static_cast<const CudaDevice&>(device).gpu().uuid; }
 
-[[maybe_unused]] const bool registered =
-    RegisterDevice("cuda", {.count = &CountGpus, .make = &MakeRanksGpu, .identity = &UuidOf});
+[[maybe_unused]] const bool registered = RegisterDevice("cuda", {.count = &CountGpus,
+                                                                 .memory = &MemoryOfRanksGpu,
+                                                                 .make = &MakeRanksGpu,
+                                                                 .free_bytes = &LeftOnGpu,
+                                                                 .identity = &UuidOf});
 
 }  // namespace
 }  // namespace zeroshard::device::cuda

@@ -10,17 +10,11 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 namespace zeroshard::tools {
 
 // Once for the process; later calls give the first one's answer.
 // Errors: kFailedPrecondition where it was not built, or cannot be opened, with the loader's words.
 absl::Status OpenCudaLibrary();
-
-// How many GPUs ranks on this machine would see. Asked by a child process, so that this one, which starts ranks, stays without CUDA: it
-// has no threads yet.
-// Errors: as OpenCudaLibrary; kFailedPrecondition: why there is none ("no NVIDIA driver: ...").
-absl::StatusOr<int> CountGpusElsewhere();
 
 }  // namespace zeroshard::tools

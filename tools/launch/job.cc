@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/launch_environment.h"
 #include "zeroshard/comm/store_default.h"
@@ -24,13 +23,13 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/tools/flags/nearest.h"
 #include "zeroshard/tools/launch/build_id.h"
-#include "zeroshard/tools/launch/cuda_library.h"
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/meeting.h"
 #include "zeroshard/tools/launch/own_device.h"
 #include "zeroshard/tools/launch/rank_processes.h"
 #include "zeroshard/tools/launch/refusal.h"
+#include "zeroshard/tools/launch/visible_gpus.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -79,8 +78,13 @@ absl::StatusOr<std::unique_ptr<device::Device>> MakeRanksDevice(const JobPlan& p
   return device::MakeDevice(kCuda, {.local_rank = local_rank, .threads = plan.threads});
 }
 
+struct RankWork {
+  DeviceCheck check;
+  RankBody body;
+};
+
 // One rank from device to farewell. `code` is what the process would end with for the rank's sake.
-absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const RankBody& body, int& code) {
+absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const RankWork& work, int& code) {
   const absl::StatusOr<std::unique_ptr<device::Device>> made = MakeRanksDevice(plan, rank);
   if (!made.ok()) {
     code = ExitCodeOf(made.status(), Phase::kStarting);
@@ -88,15 +92,18 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
   }
   device::Device* const device = made->get();
   device::OurThread::Begin(device);
-  if (!plan.options.share_gpu) {
-    const absl::Status own = CheckOwnDevice(store, {.identity = device::IdentityOf(*device),
-                                                    .rank = rank,
-                                                    .world_size = plan.world_size,
-                                                    .timeout = plan.options.timeout});
-    if (!own.ok()) {
-      code = ExitCodeOf(own, Phase::kConnecting);
-      return own;
-    }
+  const absl::Status checked = work.check ? work.check(*device, rank) : absl::OkStatus();
+  if (!checked.ok()) {
+    code = ExitCodeOf(checked, Phase::kStarting);
+    return checked;
+  }
+  const absl::Status own = CheckOwnDevice(store, {.identity = plan.options.share_gpu ? "" : device::IdentityOf(*device),
+                                                  .rank = rank,
+                                                  .world_size = plan.world_size,
+                                                  .timeout = plan.options.timeout});
+  if (!own.ok()) {
+    code = ExitCodeOf(own, Phase::kConnecting);
+    return own;
   }
   comm::BackendOptions options;
   options.device = device;
@@ -113,7 +120,7 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
     code = ExitCodeOf(communicator.status(), Phase::kConnecting);
     return communicator.status();
   }
-  absl::StatusOr<int> ended = body(**communicator);
+  absl::StatusOr<int> ended = work.body(**communicator);
   if (!ended.ok()) {
     (*communicator)->Abort(ended.status());
     code = ExitCodeOf(ended.status(), Phase::kRunning);
@@ -126,13 +133,9 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
   return farewell;
 }
 
-// Its first line says it all, and is to be the last that is said: a table comes before.
-void SayError(const std::string& message) {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(message, absl::MaxSplits('\n', 1));
-  std::cerr << absl::StrCat(parts.second, "error: ", parts.first, "\n") << std::flush;
-}
+void SayError(const std::string& message) { std::cerr << ErrorText("error: ", message) << std::flush; }
 
-int RunOneRank(const JobPlan& plan, const RankBody& body) {
+int RunOneRank(const JobPlan& plan, const RankWork& work) {
   CatchInterrupts();
   std::unique_ptr<comm::Store> store = std::make_unique<comm::MemoryStore>();
   if (plan.world_size > 1) {
@@ -152,13 +155,13 @@ int RunOneRank(const JobPlan& plan, const RankBody& body) {
     store = *std::move(opened);
   }
   int code = kExitDone;
-  const absl::Status status = RunRank(plan, plan.rank, *store, body, code);
+  const absl::Status status = RunRank(plan, plan.rank, *store, work, code);
   if (!status.ok()) SayError(std::string(status.message()));
   return code;
 }
 
 // The rank that failed for a reason of its own speaks before those that only noticed.
-int RunThreads(const JobPlan& plan, const RankBody& body) {
+int RunThreads(const JobPlan& plan, const RankWork& work) {
   CatchInterrupts();
   comm::MemoryStore store;
   std::mutex mutex;
@@ -168,7 +171,7 @@ int RunThreads(const JobPlan& plan, const RankBody& body) {
   for (int rank = 0; rank < plan.world_size; ++rank) {
     ranks.emplace_back([&, rank] {
       int code = kExitDone;
-      absl::Status status = RunRank(plan, rank, store, body, code);
+      absl::Status status = RunRank(plan, rank, store, work, code);
       std::lock_guard<std::mutex> lock(mutex);
       if (code == kExitDone || (worst_code != kExitDone && (worst_code != kExitPeer || code == kExitPeer))) return;
       worst_rank = rank;
@@ -195,23 +198,36 @@ absl::Status Plain(absl::Status status) {
   return status;
 }
 
-// Ranks of each host, where nobody has said. A process that starts ranks opens nothing of CUDA's.
-absl::StatusOr<int> DefaultRanks(const JobOptions& options) {
-  if (options.device != kCuda) return kDefaultRanks;
-  const absl::StatusOr<int> gpus = CountGpusElsewhere();
-  if (!gpus.ok()) return Plain(gpus.status());
-  return gpus;
+GpuWish WishOf(const JobPlan& plan, int first, int ranks) {
+  return {.backend = plan.options.backend,
+          .interface = InterfaceOf(plan.options.bind, plan.rank),
+          .first = first,
+          .ranks = ranks,
+          .share = plan.options.share_gpu};
 }
 
-// Whether each rank of this machine will have a GPU. Ranks on other hosts look for themselves.
-absl::Status CheckGpus(const JobPlan& plan) {
+// Ranks of each host, where nobody has said. A process that starts ranks opens nothing of CUDA's.
+absl::Status TakeDefaultRanks(JobPlan& plan) {
+  plan.world_size = kDefaultRanks;
+  if (plan.options.device != kCuda) return absl::OkStatus();
+  absl::StatusOr<VisibleGpus> gpus = LookAtGpusElsewhere(WishOf(plan, /*first=*/0, /*ranks=*/0));
+  if (!gpus.ok()) return Plain(gpus.status());
+  plan.gpus = *gpus;
+  plan.world_size = plan.gpus.count;
+  return absl::OkStatus();
+}
+
+// Whether each rank of this machine will have a GPU, and can work on it. Ranks on other hosts look for themselves.
+absl::Status CheckGpus(JobPlan& plan) {
   if (plan.options.device != kCuda || !plan.options.hosts.empty()) return absl::OkStatus();
   const bool elsewhere = plan.kind == JobPlan::Kind::kProcesses;
-  if (elsewhere && !plan.options.nproc) return absl::OkStatus();
-  if (!elsewhere) ZS_RETURN_IF_ERROR(OpenCudaLibrary());
-  ZS_ASSIGN_OR_RETURN(const int gpus, elsewhere ? CountGpusElsewhere() : device::CountDevices(kCuda));
-  const bool counted = !plan.options.share_gpu && plan.kind != JobPlan::Kind::kOneRank;
-  if (counted && plan.world_size > gpus) {
+  if (elsewhere && plan.gpus.count > 0) return absl::OkStatus();
+  const bool one_rank = plan.kind == JobPlan::Kind::kOneRank;
+  const GpuWish wish =
+      one_rank ? WishOf(plan, plan.launch.local_rank.value_or(0), /*ranks=*/1) : WishOf(plan, /*first=*/0, plan.world_size);
+  ZS_ASSIGN_OR_RETURN(plan.gpus, elsewhere ? LookAtGpusElsewhere(wish) : LookAtGpus(wish));
+  const int gpus = plan.gpus.count;
+  if (!plan.options.share_gpu && !one_rank && plan.world_size > gpus) {
     return absl::FailedPreconditionError(absl::StrCat("too few GPUs: ", plan.world_size, " ranks, ", gpus,
                                                       " visible; take --nproc=", gpus,
                                                       ", or --share_gpu to have ranks share one"));
@@ -241,7 +257,7 @@ absl::StatusOr<JobPlan> PlanRanks(const JobOptions& options) {
   if (options.nproc) {
     plan.world_size = *options.nproc;
   } else {
-    ZS_ASSIGN_OR_RETURN(plan.world_size, DefaultRanks(plan.options));
+    ZS_RETURN_IF_ERROR(TakeDefaultRanks(plan));
   }
   plan.threads = ThreadsOf(options, plan.world_size);
   if (!options.hosts.empty()) {
@@ -268,12 +284,13 @@ absl::StatusOr<JobPlan> PlanJob(const JobOptions& options) {
   return plan;
 }
 
-int RunJob(const JobPlan& plan, const RankBody& body) {
+int RunJob(const JobPlan& plan, RankBody body, DeviceCheck check) {
+  const RankWork work{.check = std::move(check), .body = std::move(body)};
   switch (plan.kind) {
     case JobPlan::Kind::kOneRank:
-      return RunOneRank(plan, body);
+      return RunOneRank(plan, work);
     case JobPlan::Kind::kThreads:
-      return RunThreads(plan, body);
+      return RunThreads(plan, work);
     case JobPlan::Kind::kProcesses:
       return RunProcesses(plan);
   }

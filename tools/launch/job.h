@@ -17,6 +17,8 @@
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/launch_environment.h"
+#include "zeroshard/device/device.h"
+#include "zeroshard/tools/launch/visible_gpus.h"
 
 namespace zeroshard::tools {
 
@@ -48,6 +50,7 @@ struct JobPlan {
   int world_size = 1;
   comm::LaunchEnvironment launch;  // of kOneRank
   int threads = 1;                 // of a rank
+  VisibleGpus gpus;                // of this machine; none: not looked at
   bool relayed = false;            // this process was started by RunJob, which has checked the input, and shows what it says
   JobOptions options;
 };
@@ -61,7 +64,10 @@ absl::StatusOr<JobPlan> PlanJob(const JobOptions& options);
 // What one rank does; gives the rank's exit code. An error ends the job.
 using RankBody = std::function<absl::StatusOr<int>(comm::Communicator& communicator)>;
 
+// Whether a rank's device is good for the work: asked when it is made, before the rank speaks to another. An error is why not to start.
+using DeviceCheck = std::function<absl::Status(device::Device& device, int rank)>;
+
 // Runs the job to its end, and gives the exit code of this process. Why a job failed is the last line on the standard error.
-int RunJob(const JobPlan& plan, const RankBody& body);
+int RunJob(const JobPlan& plan, RankBody body, DeviceCheck check = {});
 
 }  // namespace zeroshard::tools

@@ -13,7 +13,10 @@ namespace zeroshard::tools {
 // A status with this payload speaks for itself: its line does not begin with "error: ".
 inline constexpr char kPlainPayload[] = "zeroshard/plain";
 
-// Says it in one line on the standard error; gives the exit code.
+// What is said of an error: its first line comes last, after the table that its other lines are.
+std::string ErrorText(std::string_view begin, std::string_view message);
+
+// Says it on the standard error, in one line and the table that may be before it; gives the exit code.
 int Refuse(const absl::Status& status);
 
 }  // namespace zeroshard::tools

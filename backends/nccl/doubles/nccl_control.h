@@ -12,7 +12,7 @@
 
 namespace zeroshard::backends::doubles {
 
-// What ncclGetVersion gives; default: as the header's.
+// What ncclGetVersion gives; default: as ZEROSHARD_DOUBLE_NCCL says (22703: 2.27.3), else the header's.
 void SetNcclVersion(int version);
 // Whether ncclCommWindowRegister makes windows; default true. Else it gives success and none, as NCCL where there is no support.
 void SetNcclWindows(bool supported);

@@ -8,7 +8,9 @@
 //   ZEROSHARD_DOUBLE_ORDER    at_once, lazy (default), communication_first, compute_first, random
 //   ZEROSHARD_DOUBLE_SEED     of random
 //   ZEROSHARD_DOUBLE_MEMORY   bytes of each device; default 8 GiB
+//   ZEROSHARD_DOUBLE_IN_USE   of them, what other programs hold; default 0
 //   ZEROSHARD_DOUBLE_DRIVER   as cudaDriverGetVersion gives it, 0: there is none; default: as the toolkit's
+//   ZEROSHARD_DOUBLE_ARCHITECTURE  90 (default): sm_90; those below 80 have no image of any kernel
 // Streams of the highest priority are communication's in those orders, all others compute's.
 //
 // Example:

@@ -45,7 +45,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::memset(properties, 0, sizeof *properties);
   std::snprintf(properties->name, sizeof properties->name, "double of a GPU");
   properties->totalGlobalMem = static_cast<size_t>(DoubleDevices::Get().memory_bytes());
-  properties->major = 9;
+  properties->major = DoubleDevices::Get().architecture() / 10;
+  properties->minor = DoubleDevices::Get().architecture() % 10;
   properties->multiProcessorCount = 132;
   properties->pciBusID = device;
   for (char& byte : properties->uuid.bytes) byte = static_cast<char>(device + 1);
@@ -63,6 +64,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
   std::memset(attributes, 0, sizeof *attributes);
   if (function == nullptr) NotDoubled("cudaFuncGetAttributes", "no kernel");
   if (const cudaError_t error = DoubleDevices::Get().kernel_error()) return Failed(error);
+  if (DoubleDevices::Get().architecture() < 80) return Failed(cudaErrorNoKernelImageForDevice);
   return Failed(DoubleDevices::Get().error(CurrentDevice()));
 }
 

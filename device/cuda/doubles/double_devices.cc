@@ -68,7 +68,9 @@ DoubleDevices::DoubleDevices()
     : options_(OrderFromEnvironment()),
       count_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_DEVICES", 8))),
       memory_bytes_(FromEnvironment("ZEROSHARD_DOUBLE_MEMORY", int64_t{8} << 30)),
-      driver_version_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_DRIVER", CUDART_VERSION))) {}
+      in_use_bytes_(FromEnvironment("ZEROSHARD_DOUBLE_IN_USE", 0)),
+      driver_version_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_DRIVER", CUDART_VERSION))),
+      architecture_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_ARCHITECTURE", 90))) {}
 
 DoubleDevices::State& DoubleDevices::At(int device) {
   if (device < 0 || device >= count_) EndTest(absl::StrCat("device ", device, " of ", count_));
@@ -93,7 +95,7 @@ int64_t DoubleDevices::memory_bytes() const {
 int64_t DoubleDevices::free_bytes(int device) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto state = states_.find(device);
-  return memory_bytes_ - (state == states_.end() ? 0 : state->second.used_bytes);
+  return memory_bytes_ - in_use_bytes_ - (state == states_.end() ? 0 : state->second.used_bytes);
 }
 
 cudaError_t DoubleDevices::error(int device) const {
@@ -157,7 +159,7 @@ std::shared_ptr<LateEngine> DoubleDevices::EngineLocked(int device) {
 cudaError_t DoubleDevices::Allocate(int device, int64_t bytes, void** address) {
   std::lock_guard<std::mutex> lock(mutex_);
   State& state = At(device);
-  if (state.used_bytes + bytes > memory_bytes_) return cudaErrorMemoryAllocation;
+  if (in_use_bytes_ + state.used_bytes + bytes > memory_bytes_) return cudaErrorMemoryAllocation;
   const std::shared_ptr<LateEngine> engine = EngineLocked(device);
   const absl::StatusOr<uint64_t> made = engine->Allocate(bytes, absl::StrCat("allocation ", allocated_++));
   if (!made.ok()) return cudaErrorMemoryAllocation;

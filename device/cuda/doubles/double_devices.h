@@ -40,6 +40,7 @@ class DoubleDevices {
 
   int count() const;
   int driver_version() const;
+  int architecture() const { return architecture_; }  // 90: sm_90
   int64_t memory_bytes() const;
   int64_t free_bytes(int device) const;
   // The sticky error of the device, or cudaSuccess.
@@ -91,7 +92,9 @@ class DoubleDevices {
   LateOptions options_;
   int count_;
   int64_t memory_bytes_;
+  const int64_t in_use_bytes_;
   int driver_version_;
+  const int architecture_;
   std::map<int, State> states_;
   std::map<void*, Allocation> allocations_;
   std::set<const void*> pinned_;
