@@ -13,6 +13,7 @@
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
 #include "zeroshard/tools/launch/refusal.h"
+#include "zeroshard/tools/memory_check.h"
 #include "zeroshard/tools/train_flags.h"
 #include "zeroshard/trainer/flight_record.h"
 #include "zeroshard/trainer/parameter_list.h"
@@ -73,7 +74,10 @@ int Main(int argc, char** argv) {
   options->stop = &InterruptRequested();
   options->print = Print;
   options->note = Note;
-  return RunJob(*plan, [&](comm::Communicator& communicator) { return TrainRank(communicator, *options); });
+  if (const absl::Status fits = CheckMemory(*plan, options->run); !fits.ok()) return Refuse(fits);
+  return RunJob(
+      *plan, [&](comm::Communicator& communicator) { return TrainRank(communicator, *options); },
+      [&](device::Device& device, int rank) { return CheckCard(*plan, options->run, device, rank); });
 }
 
 }  // namespace

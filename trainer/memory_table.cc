@@ -43,7 +43,10 @@ Column EngineHolds(const zero::Layout& layout, zero::EngineOptions options, int 
 
 std::string Row(const std::string& name, const std::array<int64_t, kStages + 1>& bytes) {
   std::string row = absl::StrFormat("%-22s", name);
-  for (const int64_t b : bytes) absl::StrAppendFormat(&row, "%10.2f", static_cast<double>(b) / 1e6);
+  for (const int64_t b : bytes) {
+    constexpr int64_t kTerabyte = 1'000'000'000'000;
+    absl::StrAppendFormat(&row, "%10.*f", b < kTerabyte ? 2 : 0, static_cast<double>(b) / 1e6);
+  }
   return row + "\n";
 }
 
@@ -71,10 +74,10 @@ std::string HostRow(const zero::Layout& layout, zero::EngineOptions options, con
 }  // namespace
 
 std::string MemoryTable(const zero::Layout& layout, const zero::EngineOptions& options,
-                        const std::vector<RankReport>& reports) {
+                        const std::vector<RankReport>& reports, std::string_view first) {
   std::array<Column, kStages + 1> columns;
   columns[0] = Held(reports);
-  std::string table = absl::StrFormat("%-22s%10s", "MB of a rank", "held");
+  std::string table = absl::StrFormat("%-22s%10s", "MB of a rank", std::string(first));
   for (int stage = 0; stage < kStages; ++stage) {
     // What the engine does not hold (activations, the collectives' scratch) is the same in each stage.
     const Column now = EngineHolds(layout, options, options.stage), then = EngineHolds(layout, options, stage);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zeroshard/trainer/rank_report.h"
@@ -17,8 +18,9 @@
 
 namespace zeroshard::trainer {
 
-// Of each kind the rank that holds most speaks. What does not depend on the stage (activations, data) is shown as it was.
+// Of each kind the rank that holds most speaks. What does not depend on the stage (activations, data) is shown as it was. `first`: what the
+// reports' column is called.
 std::string MemoryTable(const zero::Layout& layout, const zero::EngineOptions& options,
-                        const std::vector<RankReport>& reports);
+                        const std::vector<RankReport>& reports, std::string_view first = "held");
 
 }  // namespace zeroshard::trainer

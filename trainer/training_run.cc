@@ -45,7 +45,28 @@ int64_t LargestParameter(const std::vector<model::UnitSpec>& units) {
   return most;
 }
 
+BatchShape ShapeOf(const RunOptions& options, int world_size) {
+  return {.rows = options.rows,
+          .context = options.model.context,
+          .accumulation = options.engine.accumulation,
+          .world_size = world_size};
+}
+
 }  // namespace
+
+absl::StatusOr<RunOptions> Settle(RunOptions options, int world_size) {
+  if (options.rows < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("rows = ", options.rows, ": a micro-batch has at least 1"));
+  }
+  const BatchShape shape = ShapeOf(options, world_size);
+  options.model.batch = shape.MostRows();
+  options.engine.average = false;
+  options.engine.gradient_scale = shape.EngineScale();
+  const zero::Precision precision = zero::PrecisionOf(options.engine, world_size);
+  options.model.dtype = precision.parameters;
+  options.model.gradient_dtype = precision.backward;
+  return options;
+}
 
 TrainingRun::TrainingRun(comm::Communicator& communicator, RunOptions options)
     : communicator_(communicator), options_(std::move(options)) {}
@@ -64,18 +85,8 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communica
 }
 
 absl::Status TrainingRun::MakeEngine() {
-  shape_ = {.rows = options_.rows,
-            .context = options_.model.context,
-            .accumulation = options_.engine.accumulation,
-            .world_size = communicator_.world_size()};
-  if (shape_.rows < 1)
-    return absl::InvalidArgumentError(absl::StrCat("rows = ", shape_.rows, ": a micro-batch has at least 1"));
-  options_.model.batch = shape_.MostRows();
-  options_.engine.average = false;
-  options_.engine.gradient_scale = shape_.EngineScale();
-  const zero::Precision precision = zero::PrecisionOf(options_.engine, communicator_.world_size());
-  options_.model.dtype = precision.parameters;
-  options_.model.gradient_dtype = precision.backward;
+  ZS_ASSIGN_OR_RETURN(options_, Settle(std::move(options_), communicator_.world_size()));
+  shape_ = ShapeOf(options_, communicator_.world_size());
   ZS_ASSIGN_OR_RETURN(units_, model::GptUnits(options_.model));
   ZS_ASSIGN_OR_RETURN(engine_, zero::Engine::Create(communicator_, units_, options_.engine));
   return absl::OkStatus();

@@ -41,6 +41,9 @@ struct RunOptions {
   PreparedData data;
 };
 
+// As a run of so many ranks has them: the model's batch and dtypes, the engine's scale. Errors: kInvalidArgument for `rows`.
+absl::StatusOr<RunOptions> Settle(RunOptions options, int world_size);
+
 struct StepReport {
   int64_t step = 0;
   double loss = 0;    // mean over all target tokens of the step, all ranks

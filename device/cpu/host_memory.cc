@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -31,27 +32,18 @@ int64_t NumberIn(const char* path) {
   return number;
 }
 
-// What the kernel believes it can give without swapping, or -1 if it does not say.
-int64_t AvailableToMachine() {
+// A line of /proc/meminfo, "MemAvailable:", in bytes, or -1 if it is not there.
+int64_t MachinesBytes(std::string_view name) {
   std::FILE* file = std::fopen("/proc/meminfo", "r");
   if (file == nullptr) return -1;
   char line[128];
   long long kilobytes = -1;
   while (std::fgets(line, sizeof(line), file) != nullptr) {
-    if (std::sscanf(line, "MemAvailable: %lld", &kilobytes) == 1) break;
+    if (name == std::string_view(line).substr(0, name.size()) && std::sscanf(line + name.size(), "%lld", &kilobytes) == 1)
+      break;
   }
   std::fclose(file);
   return kilobytes < 0 ? -1 : static_cast<int64_t>(kilobytes) * 1024;
-}
-
-// At most that much can be touched, by the machine's memory and the container's limit (control groups, version 2 and 1).
-int64_t AvailableBytes() {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const int64_t limit : {AvailableToMachine(), NumberIn("/sys/fs/cgroup/memory.max"),
-                              NumberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes")}) {
-    if (limit >= 0) least = std::min(least, limit);
-  }
-  return least;
 }
 
 // Makes every page present. The kernel's own way is faster, where it has one (Linux 5.14).
@@ -64,12 +56,24 @@ void Touch(char* data, size_t bytes) {
 
 }  // namespace
 
+int64_t AvailableHostBytes() {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  // What the kernel believes it can give without swapping; the container's limit, of control groups, version 2 and 1.
+  for (const int64_t limit : {MachinesBytes("MemAvailable:"), NumberIn("/sys/fs/cgroup/memory.max"),
+                              NumberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes")}) {
+    if (limit >= 0) least = std::min(least, limit);
+  }
+  return least;
+}
+
+int64_t FreeSwapBytes() { return std::max<int64_t>(0, MachinesBytes("SwapFree:")); }
+
 absl::StatusOr<HostMemory> HostMemory::Map(int64_t bytes) {
   HostMemory memory;
   if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
   if (bytes == 0) return memory;
   if (bytes >= kAskFromBytes) {
-    const int64_t available = AvailableBytes();
+    const int64_t available = AvailableHostBytes();
     if (bytes > available) {
       return absl::ResourceExhaustedError(
           absl::StrCat("cannot allocate ", bytes, " bytes of host memory: ", available, " are available"));

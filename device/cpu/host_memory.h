@@ -13,6 +13,11 @@
 
 namespace zeroshard::device {
 
+// At most that much can be touched without swapping: by the machine's memory, and by the container's limit.
+int64_t AvailableHostBytes();
+// And that much more with swapping; 0 where there is no swap.
+int64_t FreeSwapBytes();
+
 class HostMemory {
  public:
   // Errors: kInvalidArgument if bytes < 0; kResourceExhausted if the machine has not that much left.

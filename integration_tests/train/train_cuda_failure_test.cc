@@ -13,6 +13,7 @@ namespace zeroshard::integration_tests {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -48,6 +49,121 @@ TEST(TrainOnGpusRefuses, TooFewGpusWithBothNumbers) {
   const ToolResult few = RunTool("tools/train", {"--device=cuda", "--nproc=3"}, OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=2"}));
   ExpectOneLine(few);
   EXPECT_THAT(few.errors, StartsWith("too few GPUs: 3 ranks, 2 visible"));
+}
+
+// The launcher, ranks as threads, and a rank that somebody else started.
+void ExpectRefusedEverywhere(const std::vector<std::string>& flags, const std::vector<std::string>& on_doubles,
+                             const ::testing::Matcher<std::string>& words) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"}}) {
+    std::vector<std::string> environment = OnDoubles(on_doubles);
+    environment.insert(environment.end(), more.begin(), more.end());
+    const ToolResult result = RunTool("tools/train", flags, environment);
+    ExpectOneLine(result);
+    EXPECT_THAT(result.errors, words);
+  }
+}
+
+TEST(TrainOnGpusRefuses, ACardThatNoKernelWasBuiltForWithBoth) {
+  for (const char* backend : {"--backend=nccl", "--backend=gloo", "--backend=in_process"}) {
+    ExpectRefusedEverywhere({"--device=cuda", backend}, {"ZEROSHARD_DOUBLE_ARCHITECTURE=75"},
+                            AllOf(StartsWith("no kernel image for double of a GPU (sm_75): this program has sm_80, sm_90, "),
+                                  HasSubstr("use another card (CUDA_VISIBLE_DEVICES)")));
+  }
+}
+
+TEST(TrainOnGpusRefuses, AnOlderNcclThanItWasBuiltAgainstWithBothVersions) {
+  ExpectRefusedEverywhere({"--backend=nccl"}, {"ZEROSHARD_DOUBLE_NCCL=22703"},
+                          AllOf(ContainsRegex("^NCCL 2.27.3 is loaded, and this program was built against 2.2[89]"),
+                                HasSubstr("LD_LIBRARY_PATH")));
+}
+
+TEST(TrainOnGpusRefuses, ANetworkInterfaceThatIsNotThereWithThoseThatAre) {
+  ExpectRefusedEverywhere({"--backend=nccl"}, {"NCCL_SOCKET_IFNAME=nonexistent"},
+                          AllOf(StartsWith("NCCL_SOCKET_IFNAME=nonexistent: no network interface of this host fits"),
+                                ContainsRegex("those that are up: .*lo")));
+  ExpectRefusedEverywhere({"--backend=nccl", "--bind=nonexistent"}, {}, HasSubstr("nonexistent"));
+}
+
+// Each end names both, and says it as why it does not start.
+TEST(TrainOnGpusRefuses, RanksWhoseNcclDiffersWithBothVersions) {
+  const std::string text = WriteFile("text.txt", SomeText(20'000));
+  const std::string store = "--store=file:" + ::testing::TempDir() + "/two_versions";
+  const auto start = [&](const std::string& rank, const std::string& version) {
+    return ToolProcess(
+        "tools/train", {"--backend=nccl", "--data=" + text, "--tokenizer=bytes", store, "--timeout=60"},
+        OnDoubles({"RANK=" + rank, "WORLD_SIZE=2", "LOCAL_RANK=" + rank, "ZEROSHARD_DOUBLE_NCCL=" + version}));
+  };
+  ToolProcess zero = start("0", "29901"), one = start("1", "29902");
+  for (ToolProcess* rank : {&zero, &one}) {
+    const ToolResult result = rank->Wait();
+    EXPECT_EQ(result.code, 2) << result.errors;
+    EXPECT_THAT(LastLine(result.errors),
+                AllOf(StartsWith("error: rank "), HasSubstr("rank 0 has NCCL 2.99.1"), HasSubstr("rank 1 has NCCL 2.99.2"),
+                      HasSubstr("all ranks need one version")));
+  }
+}
+
+// A model of 5 MB of states on a GPU of 1 MB.
+std::vector<std::string> Small(const std::vector<std::string>& more) {
+  static const std::string text = WriteFile("text.txt", SomeText(20'000));
+  std::vector<std::string> flags = {"--device=cuda", "--data=" + text, "--tokenizer=bytes", "--layers=4", "--heads=2",
+                                    "--width=64",    "--context=32",   "--batch=4",         "--steps=2",  "--sample=0"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+void ExpectTheTable(const std::string& errors) {
+  EXPECT_THAT(errors,
+              AllOf(ContainsRegex("MB of a rank +needed +stage 0 +stage 1 +.stage 2 +stage 3"),
+                    ContainsRegex("moments +[0-9]"), ContainsRegex("activations +[1-9]"), ContainsRegex("total +[1-9]")));
+}
+
+TEST(TrainOnGpusRefuses, ModelsThatNoMemoryOfTheirsSufficesForWithTheTable) {
+  for (const char* backend : {"--backend=nccl", "--backend=gloo", "--backend=in_process"}) {
+    const ToolResult result =
+        RunTool("tools/train", Small({backend, "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=1000000"}));
+    EXPECT_EQ(result.code, 2) << result.errors;
+    EXPECT_EQ(result.output, "");
+    ExpectTheTable(result.errors);
+    EXPECT_THAT(LastLine(result.errors),
+                AllOf(ContainsRegex("^error: a rank needs [0-9.]+ MB or more, and the GPU has 1.0 MB; less is needed with "),
+                      ContainsRegex("--offload_optimizer=cpu .[0-9.]+ MB., "
+                                    "--activation_checkpoint_every=1 .[0-9.]+ MB., --batch=1 .[0-9.]+ MB.")));
+    EXPECT_THAT(result.errors, ::testing::Not(HasSubstr("[rank")));
+  }
+}
+
+// What others hold of a GPU its rank sees first.
+TEST(TrainOnGpusRefuses, ModelsThatWhatIsLeftDoesNotSufficeForBeforeRanksSpeak) {
+  for (const char* backend : {"--backend=nccl", "--backend=gloo", "--backend=in_process"}) {
+    const ToolResult result = RunTool("tools/train", Small({backend, "--nproc=2"}),
+                                      OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=200000000", "ZEROSHARD_DOUBLE_IN_USE=132000000"}));
+    EXPECT_EQ(result.code, 2) << result.errors;
+    ExpectTheTable(result.errors);
+    EXPECT_THAT(LastLine(result.errors),
+                ContainsRegex("rank [01]: a rank needs [0-9.]+ MB or more, and the GPU has 0.9 MB left; "));
+  }
+}
+
+TEST(TrainOnGpusRefuses, RanksThatShareAGpuThatDoesNotSufficeForThemTogether) {
+  const std::vector<std::string> shared = Small({"--backend=gloo", "--nproc=4", "--share_gpu"});
+  const std::vector<std::string> one_gpu = OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=1", "ZEROSHARD_DOUBLE_MEMORY=10000000"});
+  const ToolResult result = RunTool("tools/train", shared, one_gpu);
+  EXPECT_EQ(result.code, 2) << result.errors;
+  EXPECT_THAT(LastLine(result.errors),
+              ContainsRegex("^error: 4 ranks together need [0-9.]+ MB or more, and the GPU has 10.0 MB; "));
+}
+
+// What is sure fits, what the collectives take beside does not.
+TEST(TrainOnGpusEnds, WhereMemoryDidNotSufficeWithTheTableAndNcclsWords) {
+  const ToolResult result =
+      RunTool("tools/train", Small({"--backend=nccl", "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=100000000"}));
+  EXPECT_EQ(result.code, 6) << result.errors;
+  EXPECT_THAT(result.errors, ContainsRegex("bytes +now +peak +predicted"));
+  EXPECT_THAT(
+      LastLine(result.errors),
+      ContainsRegex("^train: rank [01]: scratch of collectives: 67108864 bytes: ncclMemAlloc: .*; ncclGetLastError says "
+                    "'the double says no more'; .* need less"));
 }
 
 TEST(TrainOnGpusRefuses, TheCpuUnderNccl) {

@@ -68,6 +68,20 @@ TEST(TrainRefuses, GpusWhereTheirLibraryCannotBeOpened) {
   }
 }
 
+// Sixteen terabytes of states, and no rank is started.
+TEST(TrainRefuses, ModelsThatThisMachineHasNoMemoryForWithTheTable) {
+  for (const char* backend : {"--backend=gloo", "--backend=in_process"}) {
+    const ToolResult result = RunTool("tools/train", Long({backend, "--width=65536", "--layers=20", "--nproc=2"}));
+    EXPECT_EQ(result.code, 2) << result.errors;
+    EXPECT_EQ(result.output, "");
+    EXPECT_THAT(result.errors, AllOf(ContainsRegex("MB of a rank +needed +stage 0 +stage 1 +.stage 2 +stage 3"),
+                                     ContainsRegex("moments +[1-9]"), Not(HasSubstr("[rank"))));
+    EXPECT_THAT(LastLine(result.errors),
+                ContainsRegex("^error: 2 ranks together need [0-9.]+ GB or more, and this machine has [0-9.]+ [GM]B left; "
+                              "less is needed with --stage=3 .[0-9.]+ GB., "));
+  }
+}
+
 TEST(TrainRefuses, DataByName) {
   const std::string tokens("\x01\x00\x02\x00\x58\x02\x01\x00", 8);
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {

@@ -1,0 +1,53 @@
+#include "zeroshard/tools/memory_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "zeroshard/device/cpu/host_memory.h"
+#include "zeroshard/device/device_registry.h"
+#include "zeroshard/device/status_macros.h"
+#include "zeroshard/trainer/memory_room.h"
+
+namespace zeroshard::tools {
+namespace {
+
+using trainer::RoomParts;
+
+// Of this machine; none where ranks are on several.
+std::vector<int> RanksHere(const JobPlan& plan) {
+  if (plan.kind == JobPlan::Kind::kOneRank) return {plan.rank};
+  std::vector<int> ranks;
+  for (int rank = 0; plan.options.hosts.empty() && rank < plan.world_size; ++rank) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run) {
+  const std::vector<int> ranks = RanksHere(plan);
+  const bool on_gpus = plan.gpus.count > 0;
+  ZS_RETURN_IF_ERROR(trainer::CheckRoom(run, plan.world_size,
+                                        {.says = "this machine has $0 left",
+                                         .bytes = device::AvailableHostBytes() + device::FreeSwapBytes(),
+                                         .ranks = ranks,
+                                         .parts = on_gpus ? RoomParts::kHost : RoomParts::kBoth}));
+  const int gpus = std::min<int>(plan.gpus.count, static_cast<int>(ranks.size()));
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    trainer::Room room = {.says = "the GPU has $0", .bytes = plan.gpus.least_bytes, .parts = RoomParts::kDevice};
+    for (size_t r = static_cast<size_t>(gpu); r < ranks.size(); r += static_cast<size_t>(gpus))
+      room.ranks.push_back(ranks[r]);
+    ZS_RETURN_IF_ERROR(trainer::CheckRoom(run, plan.world_size, room));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCard(const JobPlan& plan, const trainer::RunOptions& run, device::Device& device, int rank) {
+  const std::optional<int64_t> free_bytes = device::FreeBytesOf(device);
+  if (!free_bytes) return absl::OkStatus();
+  return trainer::CheckRoom(
+      run, plan.world_size,
+      {.says = "the GPU has $0 left", .bytes = *free_bytes, .ranks = {rank}, .parts = RoomParts::kDevice});
+}
+
+}  // namespace zeroshard::tools
