@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -27,15 +28,21 @@ constexpr char kReports[] = "REPORTS: what is watched of a run";
 constexpr int64_t kFirstTraced = 2;
 constexpr int64_t kTraced = 10;
 
-// That a folder is there, or can be made, and takes files; found out before hours of work.
+// That a folder takes files, found out before hours of work.
 absl::Status CheckFolder(const std::string& flag, const std::string& path) {
+  struct stat what = {};
+  if (stat(path.c_str(), &what) == 0 && !S_ISDIR(what.st_mode)) errno = ENOTDIR;
+  if (S_ISDIR(what.st_mode) && access(path.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot write into --", flag, "=", path, " (", std::strerror(errno),
+                                                 "): name a folder that is there, and that takes files"));
+}
+
+// The same of one that is made where it is not there.
+absl::Status MakeFolder(const std::string& flag, const std::string& path) {
   if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the folder of --", flag, "=", path));
   }
-  if (access(path.c_str(), W_OK | X_OK) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write into --", flag, "=", path));
-  }
-  return absl::OkStatus();
+  return CheckFolder(flag, path);
 }
 
 std::string FolderOf(const std::string& path) {
@@ -92,14 +99,12 @@ void ReportFlags::Register(FlagSet& set) {
            {.group = kReports,
             .text = "A folder for TensorBoard's event files; made where it is not there.",
             .example = "--tensorboard=board"});
-  set.Text(
-      "flight_recorder", &flight_recorder_,
-      {.group = kReports,
-       .text =
-           "The folder in which each rank leaves its last 256 operations when the run dies: flight_record.rank-R.jsonl.\n"
-           "      none: it does not.",
-       .example = "--flight_recorder=logs",
-       .default_text = "beside --summary, --metrics or --trace; else ~/.cache/zeroshard/flight_record"});
+  set.Text("flight_recorder", &flight_recorder_,
+           {.group = kReports,
+            .text = "A folder that is there: when the run dies each rank leaves its last 256 operations in it, in\n"
+                    "      flight_record.rank-R.jsonl. none: it does not.",
+            .example = "--flight_recorder=logs",
+            .default_text = "beside --summary, --metrics or --trace; else ~/.cache/zeroshard/flight_record"});
 }
 
 absl::Status ReportFlags::FillTrace(trainer::TrainOptions& options) const {
@@ -141,7 +146,7 @@ absl::Status ReportFlags::FillFlightFolder(trainer::TrainOptions& options) const
   const absl::StatusOr<std::string> cache = trainer::CacheFolder();
   if (!cache.ok()) return absl::OkStatus();
   const std::string folder = absl::StrCat(*cache, "/flight_record");
-  if (CheckFolder("flight_recorder", folder).ok()) options.flight_folder = folder;
+  if (MakeFolder("flight_recorder", folder).ok()) options.flight_folder = folder;
   return absl::OkStatus();
 }
 
@@ -161,7 +166,7 @@ absl::Status ReportFlags::Fill(const FlagSet& set, trainer::TrainOptions& option
   options.wall_clock_breakdown = wall_clock_breakdown_;
   if (!tensorboard_.empty()) {
     options.tensorboard_folder = UserPath(tensorboard_);
-    ZS_RETURN_IF_ERROR(CheckFolder("tensorboard", options.tensorboard_folder));
+    ZS_RETURN_IF_ERROR(MakeFolder("tensorboard", options.tensorboard_folder));
   }
   ZS_RETURN_IF_ERROR(FillTrace(options));
   return FillFlightFolder(options);

@@ -137,10 +137,11 @@ absl::Status Training::CheckFinite(const StepReport& report) {
   WatchIfLast();
   if (bad_in_a_row_ < options_.max_skipped) return absl::OkStatus();
   ZS_ASSIGN_OR_RETURN(const std::string words, DescribeNonFinite(*run_));
-  return absl::OutOfRangeError(absl::StrCat("step ", report.step, ": the loss or the gradients have not been finite for ",
-                                            bad_in_a_row_, " steps in a row (loss ", report.loss, ", gradient norm ",
-                                            report.result.gradient_norm, "): ", words, AboutLossScale(report),
-                                            "; a smaller --lr or a longer --warmup may help"));
+  const std::string since =
+      bad_in_a_row_ == 1 ? "are not finite" : absl::StrCat("have not been finite for ", bad_in_a_row_, " steps in a row");
+  return absl::OutOfRangeError(absl::StrCat("step ", report.step, ": the loss or the gradients ", since, " (loss ",
+                                            report.loss, ", gradient norm ", report.result.gradient_norm, "): ", words,
+                                            AboutLossScale(report), "; a smaller --lr or a longer --warmup may help"));
 }
 
 // Only the run's last words name a rank's own gradient, and other steps need not be slower for it.

@@ -49,6 +49,9 @@ TEST(TrainRefuses, FlagsWithTheNearestChoice) {
       {{"--min_lr=1", "--lr=0.1"}, "--min_lr=0.1 or less"},
       {{"--partition=tensr"}, "did you mean --partition=tensor?"},
       {{"--metrics=/nonexistent/m"}, "/nonexistent/m"},
+      {{"--flight_recorder=/nonexistent"},
+       "cannot write into --flight_recorder=/nonexistent (No such file or directory): name a folder that is there"},
+      {{"--flight_recorder=/dev/null"}, "cannot write into --flight_recorder=/dev/null (Not a directory)"},
       {{"--beta1=1"}, "below 1"},
       {{"stage=3"}, "--name=value"},
   };
@@ -58,6 +61,12 @@ TEST(TrainRefuses, FlagsWithTheNearestChoice) {
     EXPECT_THAT(LastLine(result.errors), HasSubstr(words));
     EXPECT_EQ(result.output, "");
   }
+}
+
+TEST(TrainRefuses, AFolderForFlightRecordsThatIsNotThereAndMakesNone) {
+  const std::string folder = ::testing::TempDir() + "/no_records";
+  EXPECT_EQ(RunTool("tools/train", Long({"--flight_recorder=" + folder})).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
 TEST(TrainRefuses, GpusWhereTheirLibraryCannotBeOpened) {
@@ -204,6 +213,13 @@ TEST(TrainGoesWrong, AndNamesRankAndTensor) {
   EXPECT_EQ(result.code, 3) << result.errors;
   EXPECT_THAT(LastLine(result.errors), AllOf(HasSubstr("finite"), HasSubstr("transformer."), HasSubstr("rank 0")));
   ExpectNoTrace(result);
+}
+
+TEST(TrainGoesWrong, AndSaysSoOfASingleStepToo) {
+  const ToolResult result = RunTool(
+      "tools/train", Long({"--lr=1e30", "--min_lr=1e30", "--warmup=0", "--clip=0", "--steps=50", "--max_skipped=1"}));
+  EXPECT_EQ(result.code, 3) << result.errors;
+  EXPECT_THAT(LastLine(result.errors), ContainsRegex("step [0-9]+: the loss or the gradients are not finite .loss "));
 }
 
 }  // namespace
