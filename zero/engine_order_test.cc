@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/zero/testing/expect_reference.h"
@@ -116,10 +117,26 @@ void ExpectEachWaitIsMissed(const EngineOptions& options, int world_size) {
 
 TEST(EngineOrderWithoutAWait, IsCaughtUnderOffload) {
   for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
-    for (int stage = 1; stage <= (testing::OverNccl() ? 2 : 1); ++stage) {
+    for (int stage = 1; stage <= (testing::OverNccl() ? 3 : 1); ++stage) {
       SCOPED_TRACE(std::string(Name(target)) + " " + std::to_string(stage));
       ExpectEachWaitIsMissed(Offloaded(stage, Partition::kFlat, target), 2);
     }
+  }
+}
+
+// Beside parameters that stay in device memory: nothing there waits for a file.
+TEST(EngineOrderWithoutAWait, IsCaughtWhereParametersAreOffloaded) {
+  if (!testing::OverNccl()) GTEST_SKIP() << "the host has waited for gathers itself";
+  std::vector<model::UnitSpec> units = EqualUnits(3, 500);
+  units.push_back({.name = "small", .parameters = {{.name = "small.weight", .shape = {150}}}});
+  for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kFile}) {
+    SCOPED_TRACE(Name(target));
+    EngineOptions options = Offloaded(3, Partition::kFlat, target);
+    options.offload_parameters = options.offload_optimizer;
+    options.persistence_threshold = 200;
+    testing::ExpectEachWaitIsMissed({.world_size = 2}, [&](comm::Communicator& communicator) {
+      return testing::Train(communicator, units, options, {.steps = 2}).status();
+    });
   }
 }
 
