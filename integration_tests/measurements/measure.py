@@ -6,6 +6,7 @@ Build first, then run one or several by name; nothing else should run meanwhile:
     bazel build //tools:train //optim:optimizer_benchmark
     integration_tests/measurements/measure.py precision memory optimizer checkpointing
     integration_tests/measurements/measure.py floor --peers=FOLDER     # of gemm_floor.cc
+    integration_tests/measurements/measure.py toolkit --rounds=20 --without=TRAIN
 
 precision      200 steps of the default run in fp32, bf16 and fp16: how far losses are apart. At most 0.01.
 memory         a model of 124 M parameters in every stage on 1, 2 and 4 ranks: model states in the ledger, of what the
@@ -15,15 +16,20 @@ optimizer      bytes a second of the optimizer's pass, of a copy's in the same r
 checkpointing  the step with every block recomputed, of the step without, in pairs. At most 1.33.
 floor          bf16 tokens a second of 2 ranks in every stage, of what the products alone take on both cores, in pairs.
                At least 0.7.
+toolkit        a run on cores where the build found a CUDA toolkit, of one where it did not (TRAIN: tools/train, copied after
+               CUDA_HOME=/nonexistent bazel build //tools:train), in pairs: seconds to the first step's end, of cores for
+               all of a short run, peak resident memory. At most 1.02.
 """
 import argparse
 import json
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 
 class Runner:
@@ -148,8 +154,52 @@ def floor(run):
                 floor=statistics.median(least for _, least in pairs), ratio=statistics.median(ratios), pairs=ratios, bound=0.7)
 
 
+def start(run, program, *flags):
+    """Seconds until the first step is done, of cores in all, and the peak resident bytes of the rank that has most."""
+    summary = run.path("summary.json")
+    command = [program, "--progress=plain", "--steps_per_print=1", "--sample=0", "--flight_recorder=none",
+               "--summary=" + summary, *flags]
+    def spent():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    begun, before = time.monotonic(), spent()
+    seconds = None
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if seconds is None and "step 1/" in line:
+                seconds = time.monotonic() - begun
+    if process.returncode != 0 or seconds is None:
+        sys.exit("error: {} ended with code {}".format(" ".join(command), process.returncode))
+    with open(summary) as file:
+        return seconds, spent() - before, max(rank["peak_rss_bytes"] for rank in json.load(file)["ranks"])
+
+
+def toolkit(run):
+    if not run.options.without:
+        sys.exit("error: toolkit needs --without=TRAIN, which was built where no CUDA toolkit was found")
+    programs = {"with": run.program("tools/train"), "without": run.options.without}
+    text = run.path("text.txt")
+    with open(text, "w") as file:
+        file.write("".join("{} {} ".format(i, i * i) for i in range(5000)))
+    model = ["--data=" + text, "--tokenizer=bytes", "--layers=1", "--heads=1", "--width=16", "--context=16", "--batch=2",
+             "--threads=1", "--steps=20"]
+    for ranks in (1, 2):
+        pairs = {name: [] for name in programs}
+        for round_ in range(run.options.rounds):
+            for name in sorted(programs, reverse=round_ % 2 == 1):
+                pairs[name].append(start(run, programs[name], *model, "--nproc={}".format(ranks)))
+        for index, what in enumerate(("start_s", "cores_s", "peak_rss_bytes")):
+            values = {name: [pair[index] for pair in pairs[name]] for name in programs}
+            median = {name: statistics.median(values[name]) for name in programs}
+            pairwise = statistics.median(a / b for a, b in zip(values["with"], values["without"]))
+            say("toolkit", ranks=ranks, of=what, **{"with": median["with"], "without": median["without"]}, ratio=pairwise,
+                of_medians=median["with"] / median["without"], of_least=min(values["with"]) / min(values["without"]),
+                bound=1.02)
+
+
 def main():
-    measurements = {f.__name__: f for f in (precision, memory, optimizer, checkpointing, floor)}
+    measurements = {f.__name__: f for f in (precision, memory, optimizer, checkpointing, floor, toolkit)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=sorted(measurements), metavar="NAME")
     here = os.path.dirname(os.path.abspath(__file__))
@@ -157,6 +207,7 @@ def main():
     parser.add_argument("--steps", type=int, default=200, help="of precision's runs")
     parser.add_argument("--rounds", type=int, default=5, help="pairs")
     parser.add_argument("--peers", help="the folder of gemm_floor.cc")
+    parser.add_argument("--without", help="tools/train of a build that found no CUDA toolkit")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="zeroshard_measure.") as folder:
         for name in options.names:
