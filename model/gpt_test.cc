@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "zeroshard/device/late/test_devices.h"
+#include "zeroshard/model/gpt_activations.h"
 #include "zeroshard/model/random_run.h"
 #include "zeroshard/model/reference_gpt.h"
 
@@ -109,6 +110,23 @@ TEST_F(GptTest, Accumulate_AddsAMicroBatchToWhatIsThere) {
       }
     }
   }
+}
+
+// Where the device wants rows of logits a multiple of some columns apart (a GPU: 128), they alone are: what is stored has the vocabulary.
+TEST_F(GptTest, AnOddVocabularyIsPaddedInTheLogitsAlone) {
+  GptOptions full = kSmall;
+  full.vocab = 128;
+  const device::LossBlocks blocks = device_->transformer().loss_blocks(kSmall.dtype);
+  const bool pads = blocks.stride_of == 128;
+  EXPECT_EQ(pads, device_->name() == "cuda");
+  EXPECT_EQ(GptActivations::Bytes(kSmall, blocks, 0) == GptActivations::Bytes(full, blocks, 0), pads);
+  RandomRun odd(*device_, kSmall, 3);
+  ASSERT_TRUE(odd.rank().Run(odd.micro_batch(), WriteMode::kOverwrite).ok());
+  const ParameterSpec& matrix = odd.rank().stored().front();
+  EXPECT_EQ(matrix.name, "transformer.wte.weight");
+  EXPECT_EQ(matrix.shape, (std::vector<int64_t>{kSmall.vocab, kSmall.width}));
+  EXPECT_EQ(odd.rank().gpt().units().back().parameters.back().shape, matrix.shape);
+  EXPECT_EQ(odd.rank().ReadGradient(matrix.name).size(), static_cast<size_t>(kSmall.vocab * kSmall.width));
 }
 
 TEST_F(GptTest, BitsDependNeitherOnPlaceNorOnWhatRanBefore) {

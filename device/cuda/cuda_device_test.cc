@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/doubles/control.h"
 
 namespace zeroshard::device::cuda {
@@ -250,6 +251,20 @@ TEST(CudaDeviceDeathTest, AnUnorderedCopyToTheHostEnds) {
     First(*device, *down, x.array(DType::kFloat32));
   };
   EXPECT_EXIT(race(), kExitCode, "copy to host.*reads.*nothing orders them");
+}
+
+// Our kernels are loaded when the device is made; a product's is when it is planned, which is then too late.
+TEST(CudaDeviceDeathTest, APlanWhileACollectiveIsUnderWayEnds) {
+  const auto late = [] {
+    auto device = Make();
+    auto compute = device->MakeStream(StreamKind::kCompute), communication = device->MakeStream(StreamKind::kCommunication);
+    const Buffer x = device->Allocate(64, Use::kData, "x").value();
+    doubles::EnqueuePolled(CudaStream::Of(*communication).native(), "nccl", {}, [](const AddressMap&) { return false; });
+    device->elementwise().Fill(*compute, x.array(DType::kFloat32), 1);
+    compute->Synchronize();
+    EXPECT_TRUE(device->PlanGemm({.m = 4, .k = 8, .n = 2}).ok());
+  };
+  EXPECT_EXIT(late(), kExitCode, "cublasLtMatmul: an algorithm is first used, and loaded, while a collective is under way");
 }
 
 // What another thread learned counts for nobody else, until an event that it expects hands it over.

@@ -2,7 +2,7 @@
 //
 // The doubles are the calls that we make of the CUDA runtime (and cuBLASLt, and NCCL), over host memory, on device/late's engine: addresses
 // that host code cannot touch, streams that run as late as they may, clocks that end the test (exit code 99) at two unordered
-// accesses; and any other call of theirs ends it by its name. Each device has an engine of its own, from its first stream, event or memory until its last is gone. What a test does not set
+// accesses; any other call of theirs ends it by its name, and so does code that is loaded too late (loading.h). Each device has an engine of its own, from its first stream, event or memory until its last is gone. What a test does not set
 // comes from the environment, so that processes can be told too:
 //   ZEROSHARD_DOUBLE_DEVICES  number of devices; default 8
 //   ZEROSHARD_DOUBLE_ORDER    at_once, lazy (default), communication_first, compute_first, random
@@ -11,6 +11,7 @@
 //   ZEROSHARD_DOUBLE_IN_USE   of them, what other programs hold; default 0
 //   ZEROSHARD_DOUBLE_DRIVER   as cudaDriverGetVersion gives it, 0: there is none; default: as the toolkit's
 //   ZEROSHARD_DOUBLE_ARCHITECTURE  90 (default): sm_90; those below 80 have no image of any kernel
+//   ZEROSHARD_DOUBLE_HEURISTIC  which algorithm cuBLASLt's heuristics name first, as SetHeuristic; default 0
 // Streams of the highest priority are communication's in those orders, all others compute's.
 //
 // Example:
@@ -38,6 +39,8 @@ void SetOrder(const LateOptions& options);
 void SetDevices(int devices);
 void SetMemory(int64_t bytes_per_device);
 void SetDriverVersion(int version);
+// 0: the algorithm that adds in fp64; 1: the one that adds in fp32, and has other bits; 2: the first on devices of an even number.
+void SetHeuristic(int heuristic);
 
 // Every call for this device gives `error` from now on, as after a kernel's fault.
 void BreakDevice(int device, cudaError_t error);
@@ -46,6 +49,8 @@ void MendDevices();
 // What loading a kernel gives from now on.
 void FailKernels(cudaError_t error);
 
+// How many calls there were, of all devices, that give or take memory, pin it, or make or drop streams and events.
+int64_t ResourceCalls();
 // Whether an allocation of pinned host memory starts at `address`.
 bool IsPinned(const void* address);
 

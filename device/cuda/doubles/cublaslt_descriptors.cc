@@ -181,28 +181,43 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Two algorithms, of which the first is none.
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int asked,
+// Two algorithms, in the order that SetHeuristic says, and before them one that is none.
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int asked,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   constexpr char kCall[] = "cublasLtMatmulAlgoGetHeuristic";
   const Preference& wanted = *reinterpret_cast<Preference*>(preference);
   constexpr uint32_t kOutputType = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   if ((wanted.reductions & kOutputType) != 0) NotDoubled(kCall, "sums that may be added in the output's type");
   if (c != d) NotDoubled(kCall, "a product that is not in place");
-  if (asked < 2) NotDoubled(kCall, "fewer than two answers asked for");
+  if (asked < 3) NotDoubled(kCall, "fewer than three answers asked for");
   const uint64_t fingerprint = Fingerprint(MatmulDescription::Of(descriptor), MatrixDescription::Of(a),
                                            MatrixDescription::Of(b), MatrixDescription::Of(d));
-  *count = 2;
-  for (uint64_t i = 0; i < 2; ++i) {
+  const int heuristic = DoubleDevices::Get().heuristic();
+  const bool second_first = heuristic == 1 || (heuristic == 2 && handle->device % 2 == 1);
+  const std::array<uint64_t, 3> order = {0, second_first ? kAddsInFp32 : kAddsInFp64,
+                                         second_first ? kAddsInFp64 : kAddsInFp32};
+  *count = static_cast<int>(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
     results[i] = {};
     results[i].state = i == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
     results[i].workspaceSize = wanted.workspace_bytes;
     results[i].algo.data[0] = fingerprint;
-    results[i].algo.data[1] = i;
+    results[i].algo.data[1] = order[i];
   }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulHeuristicResult_t* result) {
+  if (c != d) NotDoubled("cublasLtMatmulAlgoCheck", "a product that is not in place");
+  *result = {};
+  const uint64_t fingerprint = Fingerprint(MatmulDescription::Of(descriptor), MatrixDescription::Of(a),
+                                           MatrixDescription::Of(b), MatrixDescription::Of(d));
+  if (algorithm->data[0] != fingerprint || algorithm->data[1] > kAddsInFp32) return CUBLAS_STATUS_INVALID_VALUE;
+  return algorithm->data[1] == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 
 }  // extern "C"

@@ -33,6 +33,9 @@ struct MatrixDescription {
   static MatrixDescription& Of(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<MatrixDescription*>(layout); }
 };
 
+// The algorithms that there are, as an algorithm's second word; its first is the problem's Fingerprint.
+inline constexpr uint64_t kAddsInFp64 = 1, kAddsInFp32 = 2;
+
 int64_t BytesOf(cudaDataType type);
 // A number of the problem, by which the double knows whether an algorithm was chosen for it.
 uint64_t Fingerprint(const MatmulDescription& product, const MatrixDescription& a, const MatrixDescription& b,

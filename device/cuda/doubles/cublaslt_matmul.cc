@@ -1,4 +1,4 @@
-// The double of cuBLASLt: products, as plain loops whose sums are fp64, rounded once.
+// The double of cuBLASLt: products, as plain loops whose sums are fp64 or, by the other algorithm, fp32, rounded once.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "zeroshard/device/cuda/doubles/cublaslt_descriptors.h"
 #include "zeroshard/device/cuda/doubles/double_devices.h"
 #include "zeroshard/device/cuda/doubles/launch_on_double.h"
+#include "zeroshard/device/cuda/doubles/loading.h"
 #include "zeroshard/device/host_launch.h"
 
 namespace zeroshard::device::cuda::doubles {
@@ -61,6 +62,7 @@ struct Product {
   MatrixDescription a, b, d;
   int64_t inner;
   float alpha, beta;
+  bool adds_in_fp32 = false;
 
   void operator()(std::span<const std::byte> a_memory, std::span<const std::byte> b_memory, std::span<std::byte> d_memory,
                   std::span<const std::byte> bias, std::span<std::byte> auxiliary, std::span<std::byte> workspace) const {
@@ -77,7 +79,10 @@ struct Product {
         const double factor = right[static_cast<size_t>(column * inner + k)];
         if (factor == 0 && finite) continue;
         const float* x = left.data() + static_cast<size_t>(k) * rows;
-        for (size_t row = 0; row < rows; ++row) sums[row] += factor * x[row];
+        for (size_t row = 0; row < rows; ++row) {
+          sums[row] += factor * x[row];
+          if (adds_in_fp32) sums[row] = static_cast<float>(sums[row]);
+        }
       }
       Finish(sums, d_memory.data() + column * d.leading * BytesOf(d.type), bias.data(),
              auxiliary.data() + column * d.rows * BytesOf(d.type));
@@ -164,6 +169,9 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
   if (product.description.epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS) product.description.auxiliary = nullptr;
   CheckShapes(product);
   CheckAlgorithm(product, *algorithm);
+  product.adds_in_fp32 = algorithm->data[1] == kAddsInFp32;
+  Loading::Get().Use(stream->device, {.number = algorithm->data[0], .variant = algorithm->data[1]}, "cublasLtMatmul",
+                     "an algorithm");
   const auto left = Bytes(a, BytesOf(product.a)), right = Bytes(b, BytesOf(product.b)), out = Bytes(d, BytesOf(product.d));
   CheckAligned(left, product.a.type);
   CheckAligned(right, product.b.type);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "zeroshard/device/cuda/doubles/double_devices.h"
+#include "zeroshard/device/cuda/doubles/loading.h"
 
 using namespace zeroshard::device::cuda::doubles;  // NOLINT(google-build-using-namespace): the functions are C's
 
@@ -65,6 +66,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
   if (function == nullptr) NotDoubled("cudaFuncGetAttributes", "no kernel");
   if (const cudaError_t error = DoubleDevices::Get().kernel_error()) return Failed(error);
   if (DoubleDevices::Get().architecture() < 80) return Failed(cudaErrorNoKernelImageForDevice);
+  Loading::Get().Use(CurrentDevice(), {.number = reinterpret_cast<uint64_t>(function)}, "cudaFuncGetAttributes", "a kernel");
   return Failed(DoubleDevices::Get().error(CurrentDevice()));
 }
 

@@ -48,18 +48,21 @@ using namespace zeroshard::device::cuda::doubles;  // NOLINT(google-build-using-
 extern "C" {
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
+  DoubleDevices::Get().CountResourceCall();
   const int device = CurrentDevice();
   if (const cudaError_t error = DoubleDevices::Get().error(device)) return Failed(error);
   return Failed(DoubleDevices::Get().Allocate(device, static_cast<int64_t>(bytes), address));
 }
 
 cudaError_t cudaFree(void* address) {
+  DoubleDevices::Get().CountResourceCall();
   if (address != nullptr) DoubleDevices::Get().Free(address);
   return cudaSuccess;
 }
 
 // Pinned memory is the host's own: no clock looks at it.
 cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags) {
+  DoubleDevices::Get().CountResourceCall();
   if (flags != cudaHostRegisterPortable) NotDoubled("cudaHostRegister", "flags " + std::to_string(flags));
   if (bytes == 0 || reinterpret_cast<uintptr_t>(address) % kPageBytes != 0) {
     NotDoubled("cudaHostRegister", "memory that does not start a page");
@@ -69,6 +72,7 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags) {
 }
 
 cudaError_t cudaHostUnregister(void* address) {
+  DoubleDevices::Get().CountResourceCall();
   DoubleDevices::Get().Unpin(address);
   return cudaSuccess;
 }

@@ -30,6 +30,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  DoubleDevices::Get().CountResourceCall();
   if (flags != cudaStreamNonBlocking) NotDoubled("cudaStreamCreateWithPriority", "a stream that the default stream orders");
   const int device = CurrentDevice();
   if (const cudaError_t error = ErrorOf(device)) return error;
@@ -41,6 +42,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 
 // What is queued is run to the end, as on a GPU.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  DoubleDevices::Get().CountResourceCall();
   Checked(stream, "cudaStreamDestroy").engine->Drain(stream->id);
   delete stream;
   return cudaSuccess;
@@ -66,6 +68,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  DoubleDevices::Get().CountResourceCall();
   if (flags != cudaEventDisableTiming && flags != (cudaEventDisableTiming | cudaEventBlockingSync)) {
     NotDoubled("cudaEventCreateWithFlags", "flags " + std::to_string(flags));
   }
@@ -76,6 +79,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  DoubleDevices::Get().CountResourceCall();
   delete event;
   return cudaSuccess;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/doubles/control.h"
+#include "zeroshard/device/cuda/doubles/loading.h"
 #include "zeroshard/device/late/end_test.h"
 
 namespace zeroshard::device::cuda::doubles {
@@ -70,7 +71,8 @@ DoubleDevices::DoubleDevices()
       memory_bytes_(FromEnvironment("ZEROSHARD_DOUBLE_MEMORY", int64_t{8} << 30)),
       in_use_bytes_(FromEnvironment("ZEROSHARD_DOUBLE_IN_USE", 0)),
       driver_version_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_DRIVER", CUDART_VERSION))),
-      architecture_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_ARCHITECTURE", 90))) {}
+      architecture_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_ARCHITECTURE", 90))),
+      heuristic_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_HEURISTIC", 0))) {}
 
 DoubleDevices::State& DoubleDevices::At(int device) {
   if (device < 0 || device >= count_) EndTest(absl::StrCat("device ", device, " of ", count_));
@@ -85,6 +87,11 @@ int DoubleDevices::count() const {
 int DoubleDevices::driver_version() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return driver_version_;
+}
+
+int DoubleDevices::heuristic() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return heuristic_;
 }
 
 int64_t DoubleDevices::memory_bytes() const {
@@ -117,6 +124,11 @@ void DoubleDevices::SetCount(int devices) {
 void DoubleDevices::SetMemory(int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   memory_bytes_ = bytes;
+}
+
+void DoubleDevices::SetHeuristic(int heuristic) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  heuristic_ = heuristic;
 }
 
 void DoubleDevices::SetDriverVersion(int version) {
@@ -153,6 +165,7 @@ std::shared_ptr<LateEngine> DoubleDevices::EngineLocked(int device) {
   if (state.left_out) engine->LeaveOutWait(*state.left_out);
   state.left_out.reset();
   state.engine = engine;
+  Loading::Get().Begin(device);
   return engine;
 }
 
@@ -214,10 +227,12 @@ cudaError_t DoubleDevices::kernel_error() const {
 void SetOrder(const LateOptions& options) { DoubleDevices::Get().SetOrder(options); }
 void SetDevices(int devices) { DoubleDevices::Get().SetCount(devices); }
 void SetMemory(int64_t bytes_per_device) { DoubleDevices::Get().SetMemory(bytes_per_device); }
+void SetHeuristic(int heuristic) { DoubleDevices::Get().SetHeuristic(heuristic); }
 void SetDriverVersion(int version) { DoubleDevices::Get().SetDriverVersion(version); }
 void BreakDevice(int device, cudaError_t error) { DoubleDevices::Get().Break(device, error); }
 void MendDevices() { DoubleDevices::Get().Mend(); }
 void FailKernels(cudaError_t error) { DoubleDevices::Get().FailKernels(error); }
+int64_t ResourceCalls() { return DoubleDevices::Get().resource_calls(); }
 bool IsPinned(const void* address) { return DoubleDevices::Get().IsPinned(address); }
 std::vector<WaitPoint> Waits(int device) { return DoubleDevices::Get().Engine(device)->waits(); }
 void LeaveOutWait(int device, const WaitPoint& point) { DoubleDevices::Get().LeaveOutWait(device, point); }
@@ -225,7 +240,7 @@ void LeaveOutWait(int device, const WaitPoint& point) { DoubleDevices::Get().Lea
 void EnqueuePolled(cudaStream_t stream, const char* name, std::span<const Access> accesses,
                    std::function<bool(const AddressMap&)> poll) {
   const CUstream_st& on = Checked(stream, name);
-  on.engine->EnqueuePolled(on.id, name, accesses, std::move(poll));
+  on.engine->EnqueuePolled(on.id, name, accesses, Loading::Get().UnderWay(on.device, std::move(poll)));
 }
 
 bool Progress(cudaStream_t stream) { return Checked(stream, "Progress").engine->Progress(); }

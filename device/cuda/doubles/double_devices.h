@@ -8,6 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -41,6 +42,7 @@ class DoubleDevices {
   int count() const;
   int driver_version() const;
   int architecture() const { return architecture_; }  // 90: sm_90
+  int heuristic() const;
   int64_t memory_bytes() const;
   int64_t free_bytes(int device) const;
   // The sticky error of the device, or cudaSuccess.
@@ -50,6 +52,7 @@ class DoubleDevices {
   void SetCount(int devices);
   void SetMemory(int64_t bytes);
   void SetDriverVersion(int version);
+  void SetHeuristic(int heuristic);
   void Break(int device, cudaError_t error);
   void Mend();
   void FailKernels(cudaError_t error);
@@ -65,6 +68,10 @@ class DoubleDevices {
   void Free(void* address);
   // The device whose memory `address` lies in; -1: none.
   int Owner(const void* address) const;
+
+  // See control.h.
+  void CountResourceCall() { resource_calls_.fetch_add(1, std::memory_order_relaxed); }
+  int64_t resource_calls() const { return resource_calls_.load(std::memory_order_relaxed); }
 
   // Host memory. Both end the test where it was so before.
   void Pin(void* address);
@@ -95,6 +102,8 @@ class DoubleDevices {
   const int64_t in_use_bytes_;
   int driver_version_;
   const int architecture_;
+  int heuristic_;
+  std::atomic<int64_t> resource_calls_ = 0;
   std::map<int, State> states_;
   std::map<void*, Allocation> allocations_;
   std::set<const void*> pinned_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/doubles/control.h"
 #include "zeroshard/device/cuda/doubles/double_devices.h"
+#include "zeroshard/device/cuda/doubles/loading.h"
 #include "zeroshard/device/late/end_test.h"
 
 namespace zeroshard::device::cuda::doubles {
@@ -32,6 +33,7 @@ void StreamQueue::Enqueue(const Operation& operation) { stream_->engine->Enqueue
 cudaError_t BeforeLaunch(cudaStream_t stream, const LinkedKernel& kernel) {
   const CUstream_st& on = Checked(stream, kernel.name);
   if (CurrentDevice() != on.device) NotDoubled(kernel.name, "a launch on another device's stream than this thread's");
+  Loading::Get().Use(on.device, {.number = reinterpret_cast<uint64_t>(kernel.function)}, "a launch", kernel.name);
   return Failed(DoubleDevices::Get().error(on.device));
 }
 

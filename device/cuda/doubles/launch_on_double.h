@@ -27,7 +27,7 @@ class StreamQueue {
   const cudaStream_t stream_;
 };
 
-// What a launch on this thread would give now: a sticky error, or a kernel that was not loaded in time (control.h).
+// What a launch on this thread gives now: success, or a sticky error. A kernel that was not loaded in time ends the test (loading.h).
 cudaError_t BeforeLaunch(cudaStream_t stream, const LinkedKernel& kernel);
 // The short name of a kernel, "AdamStep"; lives for ever.
 const char* ShortName(const LinkedKernel& kernel);
