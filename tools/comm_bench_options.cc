@@ -1,10 +1,6 @@
 #include "zeroshard/tools/comm_bench_options.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +9,7 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/tools/flags/nearest.h"
 #include "zeroshard/tools/flags/user_path.h"
+#include "zeroshard/tools/flags/writable.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -20,7 +17,8 @@ namespace {
 constexpr char kGroup[] = "MEASURED: collectives and their data";
 
 constexpr char kPurpose[] =
-    "Measures collectives: checks what they give, warms up, and times each call on every rank, the slowest rank's times being\n"
+    "Measures collectives: checks what they give, warms up, and times each call on every rank, the slowest rank's times "
+    "being\n"
     "told. us_min, us_median and us_max are over iterations (calls below 5 us: sixteen at a time); algbw is bytes by\n"
     "us_median, busbw what that asks of each rank's\n"
     "link: times 2 (N - 1) / N for all_reduce, (N - 1) / N for reduce_scatter and all_gather.";
@@ -47,15 +45,6 @@ absl::StatusOr<int64_t> ParseSize(const std::string& text) {
   if (absl::SimpleAtoi(text, &bytes) && bytes >= 1 && bytes <= kMostBytes) return bytes;
   return absl::InvalidArgumentError(
       absl::StrCat("--sizes has '", text, "': a size is a whole number of bytes from 1 to ", kMostBytes));
-}
-
-// That a file can be written, found out before ranks are started.
-absl::Status CheckWritable(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0)
-    return absl::InvalidArgumentError(absl::ErrnoToStatus(errno, absl::StrCat("cannot write --json=", path)).message());
-  close(descriptor);
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -120,7 +109,7 @@ absl::StatusOr<CommBenchOptions> CommBenchFlags::Options() const {
   options.in_place = in_place_;
   options.iterations = iterations_;
   options.json_path = json_ == "-" ? json_ : UserPath(json_);
-  if (!json_.empty() && json_ != "-") ZS_RETURN_IF_ERROR(CheckWritable(options.json_path));
+  if (!json_.empty() && json_ != "-") ZS_RETURN_IF_ERROR(CheckWritable("json", options.json_path));
   return options;
 }
 

@@ -1,6 +1,5 @@
 #include "zeroshard/tools/report_flags.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/tools/flags/user_path.h"
+#include "zeroshard/tools/flags/writable.h"
 #include "zeroshard/trainer/data/cache.h"
 #include "zeroshard/trainer/train.h"
 
@@ -125,10 +125,7 @@ absl::Status ReportFlags::FillTrace(trainer::TrainOptions& options) const {
           "--trace_steps=", trace_steps_, ": write FIRST:LAST with 0 <= FIRST <= ", "LAST < ", options.steps, " (--steps)"));
     }
   }
-  const int descriptor = open(recording.trace_path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write --trace=", recording.trace_path));
-  close(descriptor);
-  return absl::OkStatus();
+  return CheckWritable("trace", recording.trace_path);
 }
 
 absl::Status ReportFlags::FillFlightFolder(trainer::TrainOptions& options) const {

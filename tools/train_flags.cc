@@ -1,10 +1,8 @@
 #include "zeroshard/tools/train_flags.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "zeroshard/tools/config/batch_arithmetic.h"
 #include "zeroshard/tools/config/config_file.h"
 #include "zeroshard/tools/flags/user_path.h"
+#include "zeroshard/tools/flags/writable.h"
 #include "zeroshard/tools/launch/rank_processes.h"
 #include "zeroshard/trainer/data/output_file.h"
 #include "zeroshard/zero/model_check.h"
@@ -32,15 +31,6 @@ constexpr char kPurpose[] =
     "Trains a GPT-2 on text with ZeRO, over several ranks. With no flag at all: two ranks of this machine, Gloo, stage 2, "
     "the English\n"
     "of Debian's dict-gcide, about two minutes. Results go to the standard output, all else to the standard error.";
-
-// That a file can be written, found out before hours of work; what is in it stays.
-absl::Status CheckWritable(const std::string& flag, const std::string& path) {
-  if (path.empty()) return absl::OkStatus();
-  const int descriptor = open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write --", flag, "=", path));
-  close(descriptor);
-  return absl::OkStatus();
-}
 
 trainer::ProgressStyle StyleOf(const std::string& progress, const JobPlan& plan) {
   if (progress == "none") return trainer::ProgressStyle::kNone;
@@ -65,6 +55,7 @@ TrainFlags::TrainFlags() : set_("train", kPurpose) {
   precision_.Register(set_);
   optimizer_.Register(set_);
   groups_.Register(set_);
+  product_choices_.Register(set_);
   RegisterOutput();
   report_.Register(set_);
 }
@@ -234,6 +225,7 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& 
                                                               .tokenizer = tokenizer_ == "auto"    ? ""
                                                                            : tokenizer_ == "bytes" ? tokenizer_
                                                                                                    : UserPath(tokenizer_),
+  ZS_RETURN_IF_ERROR(product_choices_.Fill(plan, save_config_, options));
                                                               .vocab = vocab_,
                                                               .checked = plan.relayed,
                                                               .notice = notice},

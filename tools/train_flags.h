@@ -22,6 +22,7 @@
 #include "zeroshard/tools/job_flags.h"
 #include "zeroshard/tools/optimizer_flags.h"
 #include "zeroshard/tools/precision_flags.h"
+#include "zeroshard/tools/product_choice_flags.h"
 #include "zeroshard/tools/report_flags.h"
 #include "zeroshard/trainer/train_options.h"
 
@@ -65,6 +66,7 @@ class TrainFlags {
   GroupFlags groups_;
   std::string config_, save_config_;
   std::vector<std::string> config_notes_;
+  ProductChoiceFlags product_choices_;
   ReportFlags report_;
   std::string data_, tokenizer_ = "auto";
   int64_t vocab_ = 0, seed_ = 1337;

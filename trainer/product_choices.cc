@@ -1,47 +1,133 @@
 #include "zeroshard/trainer/product_choices.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <set>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/trainer/data/input_file.h"
+#include "zeroshard/trainer/data/output_file.h"
 
 namespace zeroshard::trainer {
 namespace {
 
+using comm::Communicator;
 using device::Array;
 using device::DType;
 
-// `bytes` becomes rank 0's.
-absl::Status BroadcastBytes(comm::Communicator& communicator, void* bytes, int64_t count) {
+constexpr char kChecksum[] = "checksum\t";
+constexpr int64_t kLargestFile = 16 << 20;
+constexpr comm::CallOptions kCall = {.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "product choices"};
+
+// `bytes` goes through device memory, and comes back as `collective` leaves it there.
+template <class Collective>
+absl::Status Through(Communicator& communicator, void* bytes, int64_t count, DType dtype, Collective collective) {
   device::Device& device = communicator.device();
   ZS_ASSIGN_OR_RETURN(const device::Buffer buffer, device.Allocate(count, device::Use::kData, "products' algorithms"));
-  const Array array = buffer.array(DType::kUint8);
+  const Array array = buffer.array(dtype);
   const std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCompute);
   device.CopyFromHost(*stream, bytes, array);
   stream->Synchronize();
-  ZS_RETURN_IF_ERROR(communicator
-                         .Broadcast(array, array, /*root=*/0,
-                                    {.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "product choices"})
-                         .Wait());
+  ZS_RETURN_IF_ERROR(collective(array).Wait());
   device.CopyToHost(*stream, array, bytes);
   stream->Synchronize();
   return device.status();
 }
 
+absl::Status BroadcastBytes(Communicator& communicator, int root, void* bytes, int64_t count) {
+  return Through(communicator, bytes, count, DType::kUint8,
+                 [&](const Array& array) { return communicator.Broadcast(array, array, root, kCall); });
+}
+
+// `text` becomes the root's.
+absl::Status BroadcastText(Communicator& communicator, int root, std::string& text) {
+  auto size = static_cast<int64_t>(text.size());
+  ZS_RETURN_IF_ERROR(BroadcastBytes(communicator, root, &size, sizeof size));
+  text.resize(static_cast<size_t>(size));
+  return size == 0 ? absl::OkStatus() : BroadcastBytes(communicator, root, text.data(), size);
+}
+
+std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
+
+// The lines of `more` whose products `text` lacks. The first line of both is the library.
+std::string Lacking(const std::string& text, const std::string& more) {
+  const auto product = [](const std::string& line) { return line.substr(0, line.find('\t')); };
+  std::set<std::string> known;
+  for (const std::string& line : Lines(text)) known.insert(product(line));
+  std::string lacking;
+  const std::vector<std::string> lines = Lines(more);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    if (!known.contains(product(lines[i]))) absl::StrAppend(&lacking, lines[i], "\n");
+  }
+  return lacking;
+}
+
+// Completes rank 0's `text`: rank by rank, as long as one has planned what is not in it.
+absl::Status AddOtherRanks(Communicator& communicator, const std::string& own, std::string& text) {
+  for (;;) {
+    std::string lacking = Lacking(text, own);
+    int64_t next = lacking.empty() ? communicator.world_size() : communicator.rank();
+    ZS_RETURN_IF_ERROR(Through(communicator, &next, sizeof next, DType::kInt64, [&](const Array& array) {
+      return communicator.AllReduce(array, array, comm::ReduceOp::kMin, kCall);
+    }));
+    if (next == communicator.world_size()) return absl::OkStatus();
+    ZS_RETURN_IF_ERROR(BroadcastText(communicator, static_cast<int>(next), lacking));
+    absl::StrAppend(&text, lacking);
+  }
+}
+
+std::string ChecksumLine(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return absl::StrFormat("%s%016x\n", kChecksum, hash);
+}
+
 }  // namespace
 
-absl::Status ShareProductChoices(comm::Communicator& communicator) {
-  std::string choices = communicator.device().ProductChoices();
-  if (choices.empty() || communicator.world_size() == 1) return absl::OkStatus();
-  auto size = static_cast<int64_t>(choices.size());
-  ZS_RETURN_IF_ERROR(BroadcastBytes(communicator, &size, sizeof size));
-  choices.resize(static_cast<size_t>(size));
-  ZS_RETURN_IF_ERROR(BroadcastBytes(communicator, choices.data(), size));
-  const absl::Status taken = communicator.device().TakeProductChoices(choices);
+absl::Status ShareProductChoices(Communicator& communicator, const std::string& saved) {
+  device::Device& device = communicator.device();
+  const std::string own = device.ProductChoices();
+  if (own.empty()) return device.TakeProductChoices(saved);
+  std::string given = saved;
+  ZS_RETURN_IF_ERROR(BroadcastText(communicator, /*root=*/0, given));
+  std::string text = given;
+  if (given.empty()) {
+    text = own;
+    ZS_RETURN_IF_ERROR(BroadcastText(communicator, /*root=*/0, text));
+    ZS_RETURN_IF_ERROR(AddOtherRanks(communicator, own, text));
+  }
+  const absl::Status taken = device.TakeProductChoices(text);
   if (taken.ok()) return taken;
-  return absl::Status(taken.code(), absl::StrCat("rank ", communicator.rank(), ", from rank 0: ", taken.message()));
+  if (given.empty()) {
+    return absl::Status(taken.code(), absl::StrCat("rank ", communicator.rank(), ", from rank 0: ", taken.message()));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--product_choices: ", taken.message(), "; without the flag algorithms are chosen anew"));
+}
+
+absl::StatusOr<std::string> ReadProductChoices(const std::string& path) {
+  ZS_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  std::string text(static_cast<size_t>(std::min(file.size(), kLargestFile)), '\0');
+  ZS_RETURN_IF_ERROR(file.Read(0, text.data(), static_cast<int64_t>(text.size())));
+  const size_t end = text.rfind(kChecksum);
+  if (end == text.npos || end == 0 || text.substr(end) != ChecksumLine(text.substr(0, end))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", path, "' is not, or no longer, what --save_product_choices wrote: its last line is no checksum of it"));
+  }
+  return text.substr(0, end);
+}
+
+absl::Status WriteProductChoices(const std::string& path, const std::string& choices) {
+  ZS_ASSIGN_OR_RETURN(OutputFile out, OutputFile::Create(path));
+  ZS_RETURN_IF_ERROR(out.Append(choices));
+  ZS_RETURN_IF_ERROR(out.Append(ChecksumLine(choices)));
+  return out.Close();
 }
 
 }  // namespace zeroshard::trainer

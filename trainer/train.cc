@@ -20,6 +20,7 @@
 #include "zeroshard/trainer/initialize.h"
 #include "zeroshard/trainer/last_words.h"
 #include "zeroshard/trainer/machine_peak.h"
+#include "zeroshard/trainer/product_choices.h"
 #include "zeroshard/trainer/span_count.h"
 #include "zeroshard/trainer/step_output.h"
 #include "zeroshard/trainer/step_watch.h"
@@ -37,6 +38,8 @@ class Training {
 
  private:
   absl::Status Prepare();
+  // Rank 0's.
+  void KeepProductChoices();
   absl::Status PrepareOutput(double peak_flops);
   int64_t SpansOfAStep() const;
   absl::StatusOr<TrainOutcome> RunSteps();
@@ -55,6 +58,7 @@ class Training {
   std::unique_ptr<Evaluation> evaluation_;
   std::unique_ptr<StepRecording> recording_;
   std::optional<StepOutput> output_;  // rank 0's
+  absl::Status choices_file_;
   std::optional<StepWatch> watch_;
   FirstAndLastLoss losses_;
   int64_t bad_in_a_row_ = 0;
@@ -75,10 +79,23 @@ absl::Status Training::Prepare() {
   }
   options_.recording.breakdown = options_.wall_clock_breakdown;
   ZS_ASSIGN_OR_RETURN(recording_, StepRecording::Create(communicator_, options_.recording, SpansOfAStep()));
-  if (communicator_.rank() == 0) ZS_RETURN_IF_ERROR(PrepareOutput(peak * communicator_.world_size()));
+  if (communicator_.rank() == 0) {
+    KeepProductChoices();
+    ZS_RETURN_IF_ERROR(PrepareOutput(peak * communicator_.world_size()));
+  }
   watch_.emplace(communicator_, options_.steps);
   WatchIfLast();
   return absl::OkStatus();
+}
+
+void Training::KeepProductChoices() {
+  const std::string& path = options_.product_choices_path;
+  if (path.empty()) return;
+  choices_file_ = WriteProductChoices(path, communicator_.device().ProductChoices());
+  if (choices_file_.ok() && options_.note) {
+    options_.note(
+        absl::StrCat("the products' algorithms are in ", path, ": --product_choices=", path, " runs by them again"));
+  }
 }
 
 int64_t Training::SpansOfAStep() const {
@@ -188,6 +205,7 @@ absl::StatusOr<TrainOutcome> Training::RunSteps() {
   for (; outcome.steps < options_.steps && !stop_; ++outcome.steps) ZS_RETURN_IF_ERROR(OneStep(outcome.steps));
   ZS_RETURN_IF_ERROR(recording_->Finish());
   if (output_) outcome.files = output_->Close();
+  outcome.files.Update(choices_file_);
   outcome.files.Update(recording_->file_status());
   outcome.stopped = outcome.steps < options_.steps;
   if (outcome.stopped) return outcome;

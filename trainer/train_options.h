@@ -20,11 +20,12 @@ namespace zeroshard::trainer {
 struct TrainOptions {
   RunOptions run;
   int64_t steps = 0;
-  int64_t sample_tokens = 0;      // printed at the end
-  std::string metrics_path = {};  // JSON Lines; empty: none
-  std::string summary_path = {};  // JSON; empty: none
-  std::string backend = {};       // for the summary
-  std::string config = {};        // for the summary: JSON of all settings, or empty
+  int64_t sample_tokens = 0;              // printed at the end
+  std::string product_choices_path = {};  // what products ran by, for run.product_choices; empty: it is not kept
+  std::string metrics_path = {};          // JSON Lines; empty: none
+  std::string summary_path = {};          // JSON; empty: none
+  std::string backend = {};               // for the summary
+  std::string config = {};                // for the summary: JSON of all settings, or empty
   ProgressStyle progress = ProgressStyle::kPlain;
   int64_t steps_per_print = 0;          // plain progress: a line each so many steps; 0: about forty in all
   bool wall_clock_breakdown = false;    // with each line, where the step's time went; and in each step's metrics

@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communica
   ZS_RETURN_IF_ERROR(run->MakeEngine());
   ZS_RETURN_IF_ERROR(first_weights(*run->engine_, run->units_));
   ZS_RETURN_IF_ERROR(run->MakeModelAndData());
-  ZS_RETURN_IF_ERROR(ShareProductChoices(communicator));
+  ZS_RETURN_IF_ERROR(ShareProductChoices(communicator, run->options_.product_choices));
   return run;
 }
 

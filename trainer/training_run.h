@@ -39,6 +39,8 @@ struct RunOptions {
   uint64_t seed = 0;           // of the order of samples
   SampleOrder::Mode order = SampleOrder::Mode::kShuffled;
   PreparedData data;
+  // The algorithms of an earlier run's products, as ReadProductChoices gives them; rank 0's count. Empty: chosen anew.
+  std::string product_choices = {};
 };
 
 // As a run of so many ranks has them: the model's batch and dtypes, the engine's scale. Errors: kInvalidArgument for `rows`.

@@ -200,12 +200,12 @@ class OneCudaDevice final : public CudaDevice {
 
   std::string ProductChoices() const override {
     std::lock_guard<std::mutex> lock(planning_);
-    return products_ == nullptr ? choices_ : products_->choices().Text();
+    return products_ == nullptr ? choices_ : products_->Choices();
   }
   absl::Status TakeProductChoices(std::string_view choices) override {
     std::lock_guard<std::mutex> lock(planning_);
     choices_ = std::string(choices);
-    return products_ == nullptr ? absl::OkStatus() : products_->choices().Take(choices);
+    return products_ == nullptr ? absl::OkStatus() : products_->TakeChoices(choices);
   }
 
   Elementwise& elementwise() override { return elementwise_; }
@@ -218,7 +218,7 @@ class OneCudaDevice final : public CudaDevice {
   absl::Status MakeProducts() {
     if (products_ != nullptr) return absl::OkStatus();
     ZS_ASSIGN_OR_RETURN(products_, CudaProducts::Make(*this, setup_, gpu_.architecture));
-    return choices_.empty() ? absl::OkStatus() : products_->choices().Take(choices_);
+    return choices_.empty() ? absl::OkStatus() : products_->TakeChoices(choices_);
   }
 
   // On a stream of the device's own, and waited for: whoever is handed the memory has nothing to wait for.

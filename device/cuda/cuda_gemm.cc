@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "zeroshard/device/cpu/gemm_checks.h"
-#include "zeroshard/device/cuda/matmul_problem.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/device/vendor_scope.h"
 
@@ -144,6 +144,7 @@ absl::StatusOr<std::unique_ptr<Gemm>> CudaProducts::Plan(const GemmSpec& spec) {
     if (!choice.chosen) ZS_RETURN_IF_ERROR(problem->Choose(handle_, kWorkspaceBytes, choice.algorithm));
   }
   choice.chosen = true;
+  planned_[Describe(spec)] = {.spec = spec, .epilogue = Epilogue::kPlain};
   ZS_ASSIGN_OR_RETURN(Buffer bias, OwnBias(spec));
   auto gemm = std::make_unique<CudaGemm>(
       Planned{spec, handle_, std::move(problem), choice, workspace_.array(DType::kUint8), std::move(bias)});
@@ -166,6 +167,7 @@ absl::StatusOr<std::unique_ptr<GeluGemm>> CudaProducts::PlanGelu(const GemmSpec&
     ZS_RETURN_IF_ERROR(problem->Choose(handle_, kWorkspaceBytes, algorithm));
     choices_.Of(name) = {.algorithm = algorithm, .chosen = true};
   }
+  planned_[name] = {.spec = spec, .epilogue = Epilogue::kGelu};
   ZS_ASSIGN_OR_RETURN(Buffer bias, OwnBias(spec));
   auto gemm = std::make_unique<CudaGeluGemm>(
       Planned{spec, handle_, std::move(problem), choices_.Of(name), workspace_.array(DType::kUint8), std::move(bias)});
@@ -174,6 +176,25 @@ absl::StatusOr<std::unique_ptr<GeluGemm>> CudaProducts::PlanGelu(const GemmSpec&
   };
   ZS_RETURN_IF_ERROR(RunOnce(spec, device_, stream_, run));
   return gemm;
+}
+
+// Planning a product again runs it by the choice that there is by then: its kernel is loaded, too, before anything is in flight.
+absl::Status CudaProducts::TakeChoices(std::string_view text) {
+  ZS_ASSIGN_OR_RETURN(const GemmChoices::Algorithms algorithms, choices_.Read(text));
+  const GemmChoices::Algorithms changes = choices_.Changes(algorithms);
+  std::vector<Product> again;
+  for (const auto& [name, algorithm] : changes) {
+    const auto planned = planned_.find(name);
+    if (planned == planned_.end() || planned->second.spec.m * planned->second.spec.n == 0) continue;
+    const Product& product = again.emplace_back(planned->second);
+    ZS_ASSIGN_OR_RETURN(const auto problem, MatmulProblem::Make(product.spec, product.epilogue));
+    ZS_RETURN_IF_ERROR(problem->Check(handle_, kWorkspaceBytes, algorithm));
+  }
+  choices_.Take(changes);
+  for (const auto& [spec, epilogue] : again) {
+    ZS_RETURN_IF_ERROR(epilogue == Epilogue::kGelu ? PlanGelu(spec).status() : Plan(spec).status());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Buffer> CudaProducts::OwnBias(const GemmSpec& spec) {

@@ -2,7 +2,8 @@
 //
 // Each plan is a descriptor, three layouts and an algorithm: the heuristics' first that adds in fp32 alone (no split sums in the output's
 // type, no TF32) and fits the workspace, which all plans of a device share. It runs once when it is made, so that its kernels are loaded
-// before the first collective. Products of one device run on one stream. A bias is added, and of two-byte products GELU taken, in the same
+// before the first collective, and once more where rank 0, or an earlier run, chose another algorithm. Products of one device run on one
+// stream. A bias is added, and of two-byte products GELU taken, in the same
 // kernel.
 //
 // Example:
@@ -12,12 +13,17 @@
 
 #include <cublasLt.h>
 
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/device/buffer.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/gemm_choices.h"
+#include "zeroshard/device/cuda/matmul_problem.h"
 #include "zeroshard/device/device.h"
 #include "zeroshard/device/gelu_gemm.h"
 #include "zeroshard/device/gemm.h"
@@ -39,10 +45,18 @@ class CudaProducts {
   // As Device::PlanGeluGemm. Errors: also kUnimplemented where cuBLASLt's GELU is not taken for it.
   absl::StatusOr<std::unique_ptr<GeluGemm>> PlanGelu(const GemmSpec& spec);
 
-  GemmChoices& choices() { return choices_; }
+  // As Device::ProductChoices. Taking runs the plans whose algorithm becomes another once more. Errors: also kFailedPrecondition where an
+  // algorithm is none of its product's on this card.
+  std::string Choices() const { return choices_.Text(); }
+  absl::Status TakeChoices(std::string_view text);
 
  private:
   CudaProducts(Device& device, CudaStream& stream, cublasLtHandle_t handle, std::string library);
+
+  struct Product {
+    GemmSpec spec;
+    Epilogue epilogue;
+  };
 
   // For a bias of another dtype, or alignment, than cuBLASLt takes.
   absl::StatusOr<Buffer> OwnBias(const GemmSpec& spec);
@@ -52,6 +66,7 @@ class CudaProducts {
   const cublasLtHandle_t handle_;
   Buffer workspace_;
   GemmChoices choices_;
+  std::map<std::string, Product> planned_;  // by their names among the choices
 };
 
 }  // namespace zeroshard::device::cuda

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "zeroshard/device/cpu/test_arrays.h"
 #include "zeroshard/device/cuda/cuda_device.h"
+#include "zeroshard/device/cuda/doubles/control.h"
 
 namespace zeroshard::device::cuda {
 namespace {
@@ -109,19 +110,42 @@ TEST(CudaGemmChoices, OfAnotherLibraryOrModelAreRefused) {
   EXPECT_EQ(one->ProductChoices(), own);
 }
 
-// Another shape's algorithm, in the text that rank 0 sends, ends the test where the product runs.
-TEST(CudaGemmDeathTest, AnAlgorithmOfAnotherProductEnds) {
-  const auto swapped = [] {
-    auto device = Make();
-    TestArrays arrays(*device);
-    auto gemm = device->PlanGemm({.m = 4, .k = 8, .n = 2}).value();
-    std::string choices = device->ProductChoices();
-    const size_t first_digit = choices.rfind('\t') + 1;
-    choices[first_digit] = choices[first_digit] == '0' ? '1' : '0';
-    EXPECT_TRUE(device->TakeProductChoices(choices).ok());
-    gemm->Run(arrays.stream(), arrays.Make(RandomFloats(32, 1)), arrays.Make(RandomFloats(16, 2)), arrays.Empty(8));
+// As ranks' heuristics might differ: the plan runs by the taken algorithm, whose sums are fp32, and was run by it when it was taken.
+TEST(CudaGemmChoices, ThatAreTakenReachPlansThatWereMade) {
+  doubles::SetHeuristic(1);
+  auto other = Make(0);
+  const GemmSpec spec{.m = 3, .k = 500, .n = 5};
+  const auto with = [&](Device& device, Gemm& gemm) {
+    TestArrays arrays(device);
+    const Array out = arrays.Empty(15);
+    gemm.Run(arrays.stream(), arrays.Make(RandomFloats(1500, 1)), arrays.Make(RandomFloats(2500, 2)), out);
+    return arrays.Read(out);
   };
-  EXPECT_EXIT(swapped(), ::testing::ExitedWithCode(99), "chosen for another product");
+  const auto in_fp32 = other->PlanGemm(spec).value();
+  doubles::SetHeuristic(0);
+  auto device = Make(1);
+  const auto gemm = device->PlanGemm(spec).value();
+  EXPECT_NE(with(*device, *gemm), with(*other, *in_fp32));
+  ASSERT_NE(device->ProductChoices(), other->ProductChoices());
+  ASSERT_TRUE(device->TakeProductChoices(other->ProductChoices()).ok());
+  EXPECT_EQ(device->ProductChoices(), other->ProductChoices());
+  EXPECT_EQ(with(*device, *gemm), with(*other, *in_fp32));
+}
+
+// Another shape's algorithm, or bytes that are none.
+TEST(CudaGemmChoices, ThatAreNoneOfTheProductsAreRefused) {
+  auto device = Make();
+  ASSERT_TRUE(device->PlanGemm({.m = 4, .k = 8, .n = 2}).ok());
+  const std::string own = device->ProductChoices();
+  for (const size_t digit : {size_t{0}, size_t{17}}) {
+    std::string choices = own;
+    char& changed = choices[choices.rfind('\t') + 1 + digit];
+    changed = changed == '9' ? '8' : '9';
+    const absl::Status taken = device->TakeProductChoices(choices);
+    EXPECT_TRUE(absl::IsFailedPrecondition(taken)) << taken;
+    EXPECT_THAT(std::string(taken.message()), HasSubstr("chosen for the product [4 x 8] x [8 x 2], fp32 to fp32 is none"));
+    EXPECT_EQ(device->ProductChoices(), own);
+  }
 }
 
 }  // namespace

@@ -18,7 +18,11 @@ std::string Hex(const cublasLtMatmulAlgo_t& algorithm) {
   return absl::BytesToHexString({reinterpret_cast<const char*>(algorithm.data), sizeof algorithm.data});
 }
 
-absl::Status ParseLine(const std::string& line, std::map<std::string, GemmChoice>& choices) {
+bool Same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
+  return std::equal(std::begin(a.data), std::end(a.data), std::begin(b.data));
+}
+
+absl::Status ParseLine(const std::string& line, GemmChoices::Algorithms& algorithms) {
   const std::vector<std::string> parts = absl::StrSplit(line, '\t');
   cublasLtMatmulAlgo_t algorithm;
   if (parts.size() != 2 || parts[1].size() != 2 * sizeof algorithm.data ||
@@ -27,7 +31,7 @@ absl::Status ParseLine(const std::string& line, std::map<std::string, GemmChoice
   }
   const std::string bytes = absl::HexStringToBytes(parts[1]);
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(algorithm.data));
-  choices[parts[0]] = {.algorithm = algorithm, .chosen = true};
+  algorithms[parts[0]] = algorithm;
   return absl::OkStatus();
 }
 
@@ -51,24 +55,38 @@ std::string GemmChoices::Text() const {
   return text;
 }
 
-absl::Status GemmChoices::Take(std::string_view text) {
+absl::StatusOr<GemmChoices::Algorithms> GemmChoices::Read(std::string_view text) const {
   const std::vector<std::string> lines =
       absl::StrSplit(absl::string_view(text.data(), text.size()), '\n', absl::SkipEmpty());
   if (lines.empty()) return absl::InvalidArgumentError("no choices of products' algorithms");
   if (lines[0] != library_) {
     return absl::FailedPreconditionError(absl::StrCat("products' algorithms were chosen for ", lines[0], ", this rank has ",
-                                                      library_,
-                                                      ": ranks need the same cards and libraries for the same bits"));
+                                                      library_, ": the same bits need the same cards and libraries"));
   }
-  std::map<std::string, GemmChoice> taken;
-  for (auto line = std::next(lines.begin()); line != lines.end(); ++line) ZS_RETURN_IF_ERROR(ParseLine(*line, taken));
+  Algorithms algorithms;
+  for (auto line = std::next(lines.begin()); line != lines.end(); ++line) ZS_RETURN_IF_ERROR(ParseLine(*line, algorithms));
   std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [product, choice] : choices_) {
-    if (taken.contains(product)) continue;
-    return absl::FailedPreconditionError(absl::StrCat("no algorithm was chosen for the ", product));
+    if (algorithms.contains(product)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("no algorithm was chosen for the ", product, ": that is of another model, batch or precision"));
   }
-  for (const auto& [product, choice] : taken) choices_[product] = choice;
-  return absl::OkStatus();
+  return algorithms;
+}
+
+GemmChoices::Algorithms GemmChoices::Changes(const Algorithms& algorithms) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Algorithms changes;
+  for (const auto& [product, algorithm] : algorithms) {
+    const auto here = choices_.find(product);
+    if (here == choices_.end() || !Same(here->second.algorithm, algorithm)) changes[product] = algorithm;
+  }
+  return changes;
+}
+
+void GemmChoices::Take(const Algorithms& algorithms) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [product, algorithm] : algorithms) choices_[product] = {.algorithm = algorithm, .chosen = true};
 }
 
 }  // namespace zeroshard::device::cuda

@@ -1,8 +1,11 @@
 // GemmChoices: which of cuBLASLt's algorithms each planned product runs by. The first plan of a shape takes the heuristics' first answer,
 // never a timed one; rank 0's choices go to all ranks, and into what is saved, so that ranks and runs give the same bits.
 //
+// An algorithm is opaque bytes, which mean the same to the same version of cuBLASLt alone, on a card of the same architecture.
+//
 // Example: rank 0 sends choices.Text(); the others, before their first product:
-//   ZS_RETURN_IF_ERROR(choices.Take(text));
+//   ZS_ASSIGN_OR_RETURN(const GemmChoices::Algorithms algorithms, choices.Read(text));
+//   choices.Take(algorithms);
 #pragma once
 
 #include <cublasLt.h>
@@ -12,8 +15,9 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace zeroshard::device::cuda {
 
@@ -24,6 +28,8 @@ struct GemmChoice {
 
 class GemmChoices {
  public:
+  using Algorithms = std::map<std::string, cublasLtMatmulAlgo_t>;  // by product
+
   // library: what choices depend on beside shapes: "cuBLASLt 130001 on sm_90".
   explicit GemmChoices(std::string library) : library_(std::move(library)) {}
 
@@ -36,9 +42,13 @@ class GemmChoices {
 
   // The library, and each product with its choice, one a line.
   std::string Text() const;
-  // Replaces choices by those of `text`. Errors: kFailedPrecondition if it is of another library or card, or lacks a product that is
-  // planned here; kInvalidArgument if it is no such text. Then nothing is replaced.
-  absl::Status Take(std::string_view text);
+
+  // What `text` says. Errors: kFailedPrecondition if it is of another library or card, or lacks a product that is planned here;
+  // kInvalidArgument if it is no such text.
+  absl::StatusOr<Algorithms> Read(std::string_view text) const;
+  // Those of `algorithms` that are not what is chosen here.
+  Algorithms Changes(const Algorithms& algorithms) const;
+  void Take(const Algorithms& algorithms);
 
  private:
   const std::string library_;

@@ -121,6 +121,17 @@ absl::Status MatmulProblem::Choose(cublasLtHandle_t handle, int64_t workspace_by
   return absl::UnimplementedError(absl::StrCat("cuBLASLt: ", doing, ": none"));
 }
 
+absl::Status MatmulProblem::Check(cublasLtHandle_t handle, int64_t workspace_bytes,
+                                  const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result = {};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle, product_, b_, a_, c_, c_, &algorithm, &result);
+  const bool fits = result.workspaceSize <= static_cast<size_t>(workspace_bytes);
+  if (status == CUBLAS_STATUS_SUCCESS && fits) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the algorithm that was chosen for the ", device::Describe(spec_),
+      " is none of its on this card: ", fits ? cublasLtGetStatusString(status) : "it wants a larger workspace"));
+}
+
 cublasStatus_t MatmulProblem::Run(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands,
                                   void* workspace, int64_t workspace_bytes, cudaStream_t stream) {
   if (spec_.bias) {

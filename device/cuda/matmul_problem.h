@@ -42,6 +42,9 @@ class MatmulProblem {
   // The first algorithm, in the heuristics' order, that does it. Errors: kUnimplemented where there is none.
   absl::Status Choose(cublasLtHandle_t handle, int64_t workspace_bytes, cublasLtMatmulAlgo_t& algorithm);
 
+  // Whether an algorithm that was chosen elsewhere does it here. Errors: kFailedPrecondition.
+  absl::Status Check(cublasLtHandle_t handle, int64_t workspace_bytes, const cublasLtMatmulAlgo_t& algorithm) const;
+
   struct Operands {
     const void* a;
     const void* b;

@@ -18,7 +18,10 @@
 namespace zeroshard::integration_tests {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 using Json = nlohmann::json;
 using Flags = std::vector<std::string>;
 
@@ -31,10 +34,10 @@ Flags Small(const Flags& more, int steps) {
   return flags;
 }
 
-std::string Bits(Flags flags) {
+std::string Bits(Flags flags, const std::vector<std::string>& environment = {}) {
   const std::string path = ::testing::TempDir() + "/summary.json";
   flags.push_back("--summary=" + path);
-  const ToolResult result = RunTool("tools/train", Small(flags, 3), OnDoubles());
+  const ToolResult result = RunTool("tools/train", Small(flags, 3), OnDoubles(environment));
   EXPECT_EQ(result.code, 0) << absl::StrJoin(flags, " ") << "\n" << result.errors;
   const Json summary = Json::parse(ReadFile(path), nullptr, false);
   return result.code == 0 && summary.is_object() ? summary["bits"].get<std::string>() : "no bits";
@@ -106,6 +109,59 @@ TEST(TrainOnDoublesInGroups, HasTheBitsOfOneGroup) {
   for (const char* partition : {"--partition=flat", "--partition=tensor"}) {
     EXPECT_EQ(Bits({"--nproc=4", "--backend=nccl", "--stage=3", "--shard_size=2", partition}), want) << partition;
   }
+}
+
+// Matrices that one rank alone has are multiplied there alone.
+TEST(TrainOnDoublesByMuon, HasTheSameBitsWhereRanksHaveProductsOfTheirOwn) {
+  const Flags muon = {"--optimizer=muon", "--nproc=3", "--partition=tensor"};
+  const auto in_stage = [&](const char* stage, const char* backend) {
+    Flags flags = muon;
+    flags.insert(flags.end(), {stage, backend});
+    return Bits(flags);
+  };
+  const std::string want = in_stage("--stage=0", "--backend=in_process");
+  EXPECT_EQ(in_stage("--stage=1", "--backend=nccl"), want);
+  EXPECT_EQ(in_stage("--stage=3", "--backend=nccl"), want);
+}
+
+// Two algorithms, of which cuBLASLt's heuristics name the one or the other first, have different bits.
+TEST(TrainOnDoublesProductChoices, AreRankZerosWhateverTheOthersHeuristicsSay) {
+  const Flags flags = {"--nproc=2", "--backend=nccl"};
+  const std::string want = Bits(flags);
+  EXPECT_NE(Bits(flags, {"ZEROSHARD_DOUBLE_HEURISTIC=1"}), want);
+  EXPECT_EQ(Bits(flags, {"ZEROSHARD_DOUBLE_HEURISTIC=2"}), want);
+}
+
+TEST(TrainOnDoublesProductChoices, ThatAreSavedGiveALaterRunTheSameBits) {
+  const std::string record = ::testing::TempDir() + "/run.json", choices = record + ".products";
+  const std::string want = Bits({"--nproc=2", "--backend=nccl", "--save_config=" + record});
+  EXPECT_THAT(ReadFile(choices), StartsWith("cuBLASLt "));
+  const std::vector<std::string> other = {"ZEROSHARD_DOUBLE_HEURISTIC=1"};
+  for (const char* backend : {"--backend=nccl", "--backend=gloo", "--backend=in_process"}) {
+    const std::string again = ::testing::TempDir() + "/again.products";
+    EXPECT_EQ(Bits({"--nproc=2", backend, "--product_choices=" + choices, "--save_product_choices=" + again}, other), want);
+    EXPECT_EQ(ReadFile(again), ReadFile(choices));
+  }
+}
+
+TEST(TrainOnDoublesProductChoices, OfSomethingElseAreRefusedInOneLine) {
+  const std::string choices = ::testing::TempDir() + "/small.products";
+  Bits({"--nproc=1", "--backend=gloo", "--save_product_choices=" + choices});
+  const std::string text = ReadFile(choices);
+  const std::string garbled = WriteFile("garbled.products", text.substr(0, text.size() / 2));
+  const auto refused = [](const Flags& flags, const char* words) {
+    Flags all = {"--nproc=1", "--backend=gloo"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    const ToolResult result = RunTool("tools/train", Small(all, 3), OnDoubles());
+    EXPECT_EQ(result.code, 2) << result.errors;
+    EXPECT_THAT(LastLine(result.errors), AllOf(StartsWith("error: "), HasSubstr("product_choices"), HasSubstr(words)));
+    EXPECT_THAT(result.errors, Not(HasSubstr("step 1/")));
+  };
+  refused({"--product_choices=/nonexistent"}, "cannot read '/nonexistent'");
+  refused({"--product_choices=" + garbled}, "its last line is no checksum of it");
+  refused({"--product_choices=" + choices, "--batch=3"}, "no algorithm was chosen for the product [");
+  refused({"--product_choices=" + choices, "--device=cpu"}, "on GPUs alone");
+  refused({"--save_product_choices=/nonexistent/x"}, "cannot write --save_product_choices=/nonexistent/x");
 }
 
 TEST(TrainOnDoublesOverNccl, NamesARankThatIsKilled) {
