@@ -42,6 +42,7 @@ class SingleRank {
   void Write(const std::string& name, std::span<const float> values);
   std::vector<float> ReadParameter(const std::string& name);
   std::vector<float> ReadGradient(const std::string& name);
+  const device::Array& Gradient(const std::string& name) const { return storage_.at(name).gradient; }
   // Names of the stored parameters, in the units' order.
   const std::vector<ParameterSpec>& stored() const { return stored_; }
 

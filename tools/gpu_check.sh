@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # gpu_check.sh PHASE...: what only a GPU can show, from a folder that gpu_bundle.sh made (this script lies in it; in the
-# repository it takes ./gpu_bundle, or $ZEROSHARD_GPU_BUNDLE). Each phase takes at most 8 minutes and writes its
-# results/phase_N.json when it ends, whatever comes after. It has not been run on a GPU yet.
+# repository it takes ./gpu_bundle, or $ZEROSHARD_GPU_BUNDLE). Each phase takes at most 8 minutes (ZEROSHARD_GPU_CHECK_SECONDS) and
+# writes results/phase_N.json after each of its checks, whatever comes after. It has not been run on a GPU yet.
 #   1  every kernel against device/cpu; a part of them again under compute-sanitizer, where there is one
 #   2  golden runs within 4e-7 (losses) and 1e-6 (norms): one rank in every stage; 2 to 4 ranks that share the GPU, over gloo
 #      and in_process, in every stage of one of them
 #   3  NCCL: on several GPUs plainly, on one with ranks that share it where NCCL lets them; gloo's bits; a rank killed
-#   4  GPT-2 of 124 M and 774 M in bf16, 32768 tokens a step: at least 1.05 of compiled PyTorch's tokens a second, where PyTorch is here;
-#      of the card's dense peak at least 0.45 at 774 M; the card's clocks
+#   4  GPT-2 of 124 M and 774 M in bf16, 32768 tokens a step: its own products and attention take at least 0.75 and 0.80 of the step; of the
+#      card's dense peak at least 0.45 at 774 M; at least 1.05 of compiled PyTorch's tokens a second, where PyTorch is here; the clocks
 #   5  what cuDNN knows of the card, for device/cuda/testdata
 # Exit code: 0 all phases passed, 1 one did not, 2 there is nothing to run them on ("no NVIDIA driver ...").
 set -uo pipefail
@@ -16,7 +16,7 @@ here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 bundle=$here
 [ -e "$bundle/payload.tar.gz" ] || bundle=${ZEROSHARD_GPU_BUNDLE:-gpu_bundle}
 if [ "$#" -eq 0 ]; then
-  sed -n '2,12p' "${BASH_SOURCE[0]}" | cut -c3-
+  sed -n '2,13p' "${BASH_SOURCE[0]}" | cut -c3-
   exit 2
 fi
 if [ ! -e "$bundle/payload.tar.gz" ]; then
@@ -46,7 +46,7 @@ if [ "$(printf '%s\n%s\n' "$need" "$have" | sort -V | head -1)" != "$need" ]; th
 fi
 
 # What the programs themselves say where there is no GPU to use.
-reason=$("$bin/comm_bench" --backend=nccl --device=cuda --nproc=1 --sizes=4 --ops=barrier --iterations=1 2>&1 >/dev/null)
+reason=$(timeout 120 "$bin/comm_bench" --backend=nccl --device=cuda --nproc=1 --sizes=4 --ops=barrier --iterations=1 2>&1 >/dev/null)
 if [ $? -eq 2 ]; then
   printf '%s\n' "$reason" | tail -1 >&2
   exit 2
@@ -55,13 +55,35 @@ gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
 
 ok=true
 lines=()
+
+# report ENDED: the phase's JSON as it is now.
+report() {
+  local IFS=, passed=false
+  [ "$1" = false ] || passed=$ok
+  printf '{"phase": %s, "passed": %s, "ended": %s, "seconds": %s, "gpus": %s, "checks": [%s]}\n' \
+    "$phase" "$passed" "$1" $((SECONDS - begun)) "$gpus" "${lines[*]}" >"$results/phase_$phase.json.new"
+  mv "$results/phase_$phase.json.new" "$results/phase_$phase.json"
+}
+
+# note JSON: a line of the phase.
+note() {
+  lines+=("$1")
+  [[ $1 == *'"passed": true'* ]] || ok=false
+  report false
+}
+
 # check NAME COMMAND...: one check of a phase; what it says last goes into the phase's JSON.
 check() {
-  local name=$1 code output line
+  local name=$1 code line
   shift
-  output=$(timeout -k 5 "$(remaining)" "$@" </dev/null 2>"$results/$name.log")
+  rm -f "$results/$name".{out,log,summary}
+  if [ "$(remaining)" -le 0 ]; then
+    note "{\"check\": \"$name\", \"passed\": false, \"error\": \"left out: the phase has had its $most_seconds seconds\"}"
+    return
+  fi
+  # To files: a child that outlives its parent would hold a pipe, and with it this script.
+  timeout -k 5 "$(remaining)" "$@" </dev/null >"$results/$name.out" 2>"$results/$name.log"
   code=$?
-  printf '%s\n' "$output" >"$results/$name.out"
   line=$(python3 - "$name" "$code" "${expected:-0}" "$results/$name" <<'P'
 import json, sys
 name, code, expected, path = sys.argv[1:5]
@@ -74,14 +96,13 @@ except ValueError:
 passed = code == expected
 if name.startswith("golden") or "_golden_" in name:
     bounds = {"max_relative_loss_error": 4e-7, "max_relative_norm_error": 1e-6}
-    passed = passed and result is not None and all(result[k] <= bound for k, bound in bounds.items())
+    passed = passed and isinstance(result, dict) and all(result.get(k, 1) <= bound for k, bound in bounds.items())
 print(json.dumps({"check": name, "exit_code": int(code), "passed": passed, "error": "".join(error), "result": result}))
-sys.exit(0 if passed else 1)
 P
-  ) || ok=false
-  lines+=("$line")
+  ) || line="{\"check\": \"$name\", \"passed\": false, \"error\": \"nobody could read what it said\"}"
+  note "$line"
 }
-remaining() { echo $((deadline > SECONDS ? deadline - SECONDS : 1)); }
+remaining() { echo $((deadline - SECONDS)); }
 
 phase_1() {
   check kernels "$bin/kernels_on_gpu_test"
@@ -123,8 +144,7 @@ phase_3() {
     check "nccl_golden_$ranks" "$bin/golden" "$golden" --backend=nccl --reduction=tree "${share[@]}" --stage=3
     check "gloo_golden_$ranks" "$bin/golden" "$golden" --backend=gloo --device=cuda "${share[@]}" --stage=3
     if [ "$(bits "$results/nccl_golden_$ranks.out")" != "$(bits "$results/gloo_golden_$ranks.out")" ]; then
-      ok=false
-      lines+=("{\"check\": \"nccl_bits_$ranks\", \"passed\": false, \"error\": \"nccl's tree and gloo differ\"}")
+      note "{\"check\": \"nccl_bits_$ranks\", \"passed\": false, \"error\": \"nccl's tree and gloo differ\"}"
     fi
   done
   share=()
@@ -137,9 +157,6 @@ phase_3() {
     --data="$golden/tokens.bin"
 }
 
-# note JSON: a line of a phase that no check writes.
-note() { lines+=("$1"); }
-
 # Random tokens, in nanoGPT's form.
 make_tokens() {
   python3 -c 'import array, random, sys
@@ -147,51 +164,100 @@ random.seed(1)
 array.array("H", (random.randrange(50257) for _ in range(1 << 20))).tofile(open(sys.argv[1], "wb"))' "$1"
 }
 
-# compare SIZE LEAST_OF_PEAK: what is asked of a size, of what two checks before have said.
+# The card that runs go to, by nvidia-smi's number, and what it does while they go on: a line each 0.2 s.
+watch_card() {
+  local card=${CUDA_VISIBLE_DEVICES:-0}
+  card=${card%%,*}
+  export CUDA_DEVICE_ORDER=PCI_BUS_ID
+  nvidia-smi --id="$card" --loop-ms=200 --format=csv,noheader,nounits \
+    --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.draw,power.limit,utilization.gpu >"$1" 2>/dev/null &
+  watcher=$!
+}
+stop_watching() {
+  kill "$watcher" 2>/dev/null
+  wait "$watcher" 2>/dev/null
+}
+
+# compare SIZE LEAST_OF_FLOOR LEAST_OF_PEAK: what is asked of a size, of what the checks before have said.
 compare() {
-  python3 - "$results" "$1" "$2" <<'P'
-import json, sys
-results, size, least_of_peak = sys.argv[1], sys.argv[2], float(sys.argv[3])
+  python3 - "$results" "$@" <<'P'
+import csv, json, statistics, sys
+results, size, least_of_floor, least_of_peak = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
 def said(name):
     try:
         return json.loads([l for l in open(f"{results}/{name}.out") if l.startswith("{")][-1])
     except (OSError, IndexError, ValueError):
         return None
-ours, peer = said("train_" + size), said("torch_" + size)
-passed, result = ours is not None, {}
+def card():
+    try:
+        lines = [[v.strip() for v in l] for l in csv.reader(open(f"{results}/card_{size}.csv")) if len(l) == 7]
+    except OSError:
+        lines = []
+    def numbers(column, among):
+        return [float(l[column]) for l in among if l[column].replace(".", "", 1).isdigit()]
+    busy = [l for l in lines if numbers(6, [l]) and float(l[6]) >= 50]
+    clocks = numbers(2, busy or lines)
+    if not clocks:
+        return {"gpu": lines[0][0]} if lines else {"gpu": None}
+    return {"gpu": lines[0][0], "driver": lines[0][1], "sm_mhz_min": min(clocks), "sm_mhz_median": statistics.median(clocks),
+            "sm_mhz_max": max(clocks), "sm_mhz_limit": lines[0][3], "power_w_max": max(numbers(4, lines), default=None),
+            "power_w_limit": lines[0][5]}
+ours, floor, peer = said("train_" + size), said("floor_" + size), said("torch_" + size)
+result, missed = card(), []
+def ask(what, value, least):
+    result[what] = value
+    if least > 0 and (value is None or value < least):
+        missed.append(f"{what} is to be {least}")
 if ours:
-    result["of_dense_peak"] = ours.get("mfu")
-    passed = result["of_dense_peak"] is not None and result["of_dense_peak"] >= least_of_peak
-if ours and peer:
-    result["of_torch"] = ours["tokens_per_s"] / peer["tokens_per_s"]
-    passed = passed and result["of_torch"] >= 1.05
-print(json.dumps({"check": "compare_" + size, "passed": passed, "error": "" if peer else "no PyTorch with a GPU here", "result": result}))
-sys.exit(0 if passed else 1)
+    result.update({k: ours.get(k) for k in ("step_s_median", "tokens_per_s", "dtype", "parameters")})
+    result["floor_s_median"] = floor and floor["floor_s_median"]
+    ask("of_floor", floor and floor["floor_s_median"] / ours["step_s_median"], least_of_floor)
+    ask("of_dense_peak", ours.get("mfu"), least_of_peak)
+    if peer:
+        result["torch_tokens_per_s"] = peer["tokens_per_s"]
+        ask("of_torch", ours["tokens_per_s"] / peer["tokens_per_s"], 1.05)
+else:
+    missed.append("no run")
+if not peer:
+    result["of_torch"] = "no PyTorch with a GPU here"
+print(json.dumps({"check": "compare_" + size, "passed": not missed, "error": "; ".join(missed), "result": result}))
 P
 }
 
+# train_check NAME COMMAND...: a run of train, whose one object is its summary's.
+train_check() {
+  # shellcheck disable=SC2016
+  check "$1" bash -c 'summary=$1; shift; "$@" --summary="$summary" >&2 && cat "$summary"' train "$results/$1.summary" "${@:2}"
+}
+
 phase_4() {
-  local size layers heads width least sizes
+  local size layers heads width of_floor of_peak sizes run
+  local -A shapes=()
   make_tokens "$bundle/run/tokens.bin"
-  note "$(nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit --format=csv,noheader 2>/dev/null |
-    python3 -c 'import json, sys; print(json.dumps({"check": "clocks", "passed": True, "result": sys.stdin.read().splitlines()}))')"
-  while read -r size layers heads width least; do
-    sizes=(--layers="$layers" --heads="$heads" --width="$width" --context=1024 --vocab=50304 --batch=32 --steps=20)
-    # Its summary is what the check reads.
-    check "train_$size" bash -c '
-      summary=$1
-      shift
-      "$@" --summary="$summary" >&2 && cat "$summary"' train "$results/train_$size.summary" \
-      "$bin/train" --device=cuda --backend=gloo --nproc=1 --stage=0 --dtype=bf16 --clip=1 --sample=0 \
-      --data="$bundle/run/tokens.bin" "${sizes[@]}"
-    if python3 -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null; then
-      check "torch_$size" env -u LD_LIBRARY_PATH python3 "$bundle/gpu_peer.py" "${sizes[@]}"
-    fi
-    note "$(compare "$size" "$least")"
-    [[ ${lines[-1]} == *'"passed": true'* ]] || ok=false
+  while read -r size layers heads width; do
+    sizes="--layers=$layers --heads=$heads --width=$width --context=1024 --vocab=50304 --batch=32 --steps=20"
+    shapes[$size]=$sizes
+    # shellcheck disable=SC2206
+    run=("$bin/train" --device=cuda --backend=gloo --nproc=1 --stage=0 --dtype=bf16 --clip=1 --sample=0
+      --data="$bundle/run/tokens.bin" $sizes)
+    watch_card "$results/card_$size.csv"
+    train_check "train_$size" "${run[@]}"
+    check "floor_$size" "${run[@]}" --step_floor
+    stop_watching
   done <<'S'
-124M 12 12 768 0
-774M 36 20 1280 0.45
+124M 12 12 768
+774M 36 20 1280
+S
+  # Later, since its compiler may take what is left of the time.
+  while read -r size of_floor of_peak; do
+    if python3 -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null; then
+      # shellcheck disable=SC2086
+      check "torch_$size" env -u LD_LIBRARY_PATH python3 "$bundle/gpu_peer.py" ${shapes[$size]}
+    fi
+    note "$(compare "$size" "$of_floor" "$of_peak")"
+  done <<'S'
+124M 0.75 0
+774M 0.80 0.45
 S
 }
 
@@ -202,6 +268,8 @@ phase_5() {
   done
 }
 
+# A check that is ended takes 5 seconds more to be gone.
+most_seconds=${ZEROSHARD_GPU_CHECK_SECONDS:-470}
 worst=0
 for phase in "$@"; do
   case $phase in
@@ -214,14 +282,11 @@ for phase in "$@"; do
   ok=true
   lines=()
   begun=$SECONDS
-  deadline=$((SECONDS + 480))
+  deadline=$((SECONDS + most_seconds))
+  report false
   "phase_$phase"
-  [ "$SECONDS" -lt "$deadline" ] || ok=false
-  (
-    IFS=,
-    printf '{"phase": %s, "passed": %s, "seconds": %s, "gpus": %s, "checks": [%s]}\n' \
-      "$phase" "$ok" $((SECONDS - begun)) "$gpus" "${lines[*]}"
-  ) | tee "$results/phase_$phase.json" | cut -c1-200
+  report true
+  cut -c1-200 "$results/phase_$phase.json"
   [ "$ok" = true ] || worst=1
 done
 exit "$worst"

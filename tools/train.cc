@@ -17,6 +17,7 @@
 #include "zeroshard/tools/train_flags.h"
 #include "zeroshard/trainer/flight_record.h"
 #include "zeroshard/trainer/parameter_list.h"
+#include "zeroshard/trainer/step_floor.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -49,6 +50,12 @@ absl::StatusOr<int> TrainRank(comm::Communicator& communicator, const trainer::T
   return kExitFile;
 }
 
+absl::StatusOr<int> FloorOfRank(comm::Communicator& communicator, const trainer::TrainOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const trainer::StepFloor floor, trainer::MeasureStepFloor(communicator, options.run, options.steps));
+  if (communicator.rank() == 0) Print(absl::StrCat(trainer::FormatStepFloor(floor, communicator), "\n"));
+  return std::cout.good() ? kExitDone : kExitFile;
+}
+
 int ListParameters(const trainer::TrainOptions& options) {
   const auto units = model::GptUnits(options.run.model);
   if (!units.ok()) return Refuse(units.status());
@@ -75,9 +82,11 @@ int Main(int argc, char** argv) {
   options->print = Print;
   options->note = Note;
   if (const absl::Status fits = CheckMemory(*plan, options->run); !fits.ok()) return Refuse(fits);
-  return RunJob(
-      *plan, [&](comm::Communicator& communicator) { return TrainRank(communicator, *options); },
-      [&](device::Device& device, int rank) { return CheckCard(*plan, options->run, device, rank); });
+  const auto rank_body = [&](comm::Communicator& communicator) {
+    return flags.step_floor() ? FloorOfRank(communicator, *options) : TrainRank(communicator, *options);
+  };
+  return RunJob(*plan, rank_body,
+                [&](device::Device& device, int rank) { return CheckCard(*plan, options->run, device, rank); });
 }
 
 }  // namespace

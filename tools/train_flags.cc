@@ -141,6 +141,11 @@ void TrainFlags::RegisterOutput() {
                {.group = kOutput,
                 .text = "Only print every parameter's name, shape, group, learning rate and weight decay, and end.",
                 .example = "--list_parameters"});
+  set_.Boolean("step_floor", &step_floor_,
+               {.group = kOutput,
+                .text = "Only measure how long a step's products and attention take by themselves, back to back, on each\n"
+                        "      rank's device at once, and end: one JSON object with rank 0's times over --steps of them.",
+                .example = "--step_floor"});
   set_.Choice("progress", &progress_, {"auto", "live", "plain", "none"},
               {.group = kOutput,
                .text = "One line that is written over, or plain lines. auto: live on a terminal.",
@@ -220,12 +225,12 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& 
   ZS_RETURN_IF_ERROR(model::ValidateGptOptions(options.run.model));
   ZS_RETURN_IF_ERROR(groups_.Apply(options.run.engine.optimizer, options.run.model));
   ZS_RETURN_IF_ERROR(CheckOutputs());
+  ZS_RETURN_IF_ERROR(product_choices_.Fill(plan, save_config_, options));
   ZS_RETURN_IF_ERROR(report_.Fill(set_, options));
   ZS_ASSIGN_OR_RETURN(options.run.data, trainer::PrepareData({.path = UserPath(data_),
                                                               .tokenizer = tokenizer_ == "auto"    ? ""
                                                                            : tokenizer_ == "bytes" ? tokenizer_
                                                                                                    : UserPath(tokenizer_),
-  ZS_RETURN_IF_ERROR(product_choices_.Fill(plan, save_config_, options));
                                                               .vocab = vocab_,
                                                               .checked = plan.relayed,
                                                               .notice = notice},

@@ -39,6 +39,8 @@ class TrainFlags {
   const FlagSet& set() const { return set_; }
   // Whether only the list of parameters was asked for.
   bool list_parameters() const { return list_parameters_; }
+  // Whether only the time of a step's products was asked for.
+  bool step_floor() const { return step_floor_; }
 
   absl::StatusOr<JobPlan> Plan(int argc, const char* const* argv) const;
 
@@ -64,9 +66,9 @@ class TrainFlags {
   PrecisionFlags precision_;
   OptimizerFlags optimizer_;
   GroupFlags groups_;
+  ProductChoiceFlags product_choices_;
   std::string config_, save_config_;
   std::vector<std::string> config_notes_;
-  ProductChoiceFlags product_choices_;
   ReportFlags report_;
   std::string data_, tokenizer_ = "auto";
   int64_t vocab_ = 0, seed_ = 1337;
@@ -74,7 +76,7 @@ class TrainFlags {
   int64_t train_batch_ = 0, batch_, accumulation_ = 1, steps_;
   std::string metrics_, summary_, progress_ = "auto";
   int64_t sample_ = 200;
-  bool list_parameters_ = false;
+  bool list_parameters_ = false, step_floor_ = false;
 };
 
 }  // namespace zeroshard::tools

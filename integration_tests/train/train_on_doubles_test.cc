@@ -164,6 +164,18 @@ TEST(TrainOnDoublesProductChoices, OfSomethingElseAreRefusedInOneLine) {
   refused({"--save_product_choices=/nonexistent/x"}, "cannot write --save_product_choices=/nonexistent/x");
 }
 
+TEST(TrainOnDoublesStepFloor, IsTheTimeOfProductsAlone) {
+  const ToolResult result =
+      RunTool("tools/train", Small({"--nproc=2", "--backend=nccl", "--step_floor", "--dtype=bf16"}, 3), OnDoubles());
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const Json floor = Json::parse(result.output, nullptr, false);
+  ASSERT_TRUE(floor.is_object()) << result.output;
+  EXPECT_GT(floor["floor_s_median"].get<double>(), 0);
+  EXPECT_LE(floor["floor_s_min"], floor["floor_s_median"]);
+  EXPECT_EQ(floor["tokens"], 2 * 2 * 8);
+  EXPECT_EQ(floor["dtype"], "bf16");
+}
+
 TEST(TrainOnDoublesOverNccl, NamesARankThatIsKilled) {
   ToolProcess train("tools/train", Small({"--nproc=3", "--backend=nccl", "--stage=2"}, 1'000'000), OnDoubles());
   ASSERT_TRUE(train.AwaitError("step 1/")) << train.Errors();

@@ -27,7 +27,10 @@ using Kind = JsonValue::Kind;
 constexpr size_t kLargestFile = 4 << 20;
 
 // Flags that are of a process, and of no configuration.
-bool IsOfProcess(std::string_view name) { return name == "config" || name == "save_config" || name == "list_parameters"; }
+bool IsOfProcess(std::string_view name) {
+  constexpr std::string_view kOfProcess[] = {"config", "save_config", "list_parameters", "step_floor"};
+  return std::find(std::begin(kOfProcess), std::end(kOfProcess), name) != std::end(kOfProcess);
+}
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
