@@ -52,6 +52,7 @@ class HostilePeer : public ::testing::Test, private GlooPair::Observer {
     buffer_ = context_->createUnboundBuffer(nullptr, std::numeric_limits<size_t>::max());
   }
   void TearDown() override {
+    context_->pair(1).close();  // Its thread is done with the buffer.
     buffer_.reset();
     close(peer_);
   }

@@ -7,6 +7,25 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/device/vendor_scope.h"
 
+#ifdef __SANITIZE_THREAD__
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Of mmap the sanitizer of threads hears that addresses begin a new life; of shmat, which UCX calls, it does not, and holds who used
+// the memory that was there before against who uses it now. So there the segment takes the place of memory of mmap.
+extern "C" void* shmat(int id, const void* address, int flags) {
+  shmid_ds segment = {};
+  if (address == nullptr && shmctl(id, IPC_STAT, &segment) == 0) {
+    address = mmap(nullptr, segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) return MAP_FAILED;
+    flags |= SHM_REMAP;
+  }
+  return reinterpret_cast<void*>(syscall(SYS_shmat, id, address, flags));
+}
+#endif
+
 namespace zeroshard::backends {
 
 absl::StatusOr<ucp_mem_h> UcxWorker::Map(size_t bytes, void** data) {

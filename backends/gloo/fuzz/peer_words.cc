@@ -2,10 +2,10 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <future>
 #include <string>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "glog/logging.h"
 #include "zeroshard/backends/gloo/endpoint.h"
 #include "zeroshard/backends/gloo/greeting.h"
@@ -39,18 +39,15 @@ void HearLine(const std::string& bytes) {
   Socket peer(ends[0]);
   std::vector<Socket> lines(2);
   lines[1] = Socket(ends[1]);
-  absl::Notification heard;
-  absl::Status why;
+  std::promise<absl::Status> heard;
   {
-    PeerLines ours({.rank = 0, .world_size = 2}, std::move(lines), [&](int, const absl::Status& said) {
-      why = said;
-      heard.Notify();
-    });
+    PeerLines ours({.rank = 0, .world_size = 2}, std::move(lines),
+                   [&](int, const absl::Status& said) { heard.set_value(said); });
     const size_t half = bytes.size() / 2;
     (void)send(peer.get(), bytes.data(), half, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)send(peer.get(), bytes.data() + half, bytes.size() - half, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(peer.get(), SHUT_WR);
-    heard.WaitForNotification();
+    const absl::Status why = heard.get_future().get();
     CHECK(why.ok() == (ours.state(1) == PeerLines::State::kLeft));
     (void)ours.WhyLate(1);
   }
