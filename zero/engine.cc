@@ -41,7 +41,7 @@ Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 // Memory is given back when nothing that was queued uses it any more, whether or not the step was ended.
 Engine::~Engine() {
-  if (parts_->parameters != nullptr) parts_->parameters->BeginUpdate();
+  if (parts_->parameters != nullptr) parts_->parameters->Settle();
   if (parts_->gradients != nullptr) parts_->gradients->BeginStep();
   parts_->compute->Synchronize();
 }

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/recorder.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/formulas.h"
 #include "zeroshard/zero/gather_plan.h"
@@ -231,6 +232,24 @@ TEST(EngineGathering, UnitsAtOnceBeyondTheBoundAreRefusedByName) {
     EXPECT_NE(status.message().find("no room to gather unit unit.2"), std::string::npos) << status;
     EXPECT_TRUE((*engine)->Reshard(0).ok());
     EXPECT_TRUE((*engine)->Unshard(2, Pass::kForward).ok());
+  });
+}
+
+// Unit 2 needs so much room that unit 1, which is on its way, gives way, and has none even then.
+TEST(EngineGathering, ADroppedEngineWaitsForWhatGaveWay) {
+  std::vector<UnitSpec> units = EqualUnits(3, 640);
+  units[2].parameters[0].shape = {1792};
+  EngineOptions options = StageThree();
+  options.max_live_parameters = 2000;
+  backends::InProcessOptions slow;
+  slow.faults.max_delay = absl::Milliseconds(100);
+  RunOnRanks({.world_size = 2, .backend = slow}, [&](comm::Communicator& communicator) {
+    auto engine = Engine::Create(communicator, units, options);
+    ASSERT_TRUE(engine.ok());
+    EXPECT_TRUE((*engine)->Unshard(0, Pass::kForward).ok());
+    EXPECT_FALSE((*engine)->Unshard(2, Pass::kForward).ok());
+    engine->reset();
+    for (const device::Span& operation : communicator.device().recorder().Flight()) EXPECT_NE(operation.ended_ns, 0);
   });
 }
 

@@ -139,8 +139,8 @@ class GradientStore {
   device::Buffer in_flight_;  // stages 2, 3
   std::vector<MicroBatchTree> trees_;  // [section], where micro-batches are added by a tree
   device::Buffer partial_sums_;        // of trees_
-  std::unique_ptr<HostGradients> host_;
-  device::Buffer wire_;  // copies that travel, where they are of another dtype
+  device::Buffer wire_;                // copies that travel, where they are of another dtype
+  std::unique_ptr<HostGradients> host_;  // after all that its thread reads
   std::unique_ptr<NonFiniteWatch> watch_;
   std::vector<bool> frozen_;  // [Layout::parameters]: for now
 };

@@ -129,6 +129,7 @@ void ParameterStore::StartGather(int b, int slot) {
   call.wait_at_once = !options_->overlap;
   block.work = block.gather.Issue(block.owned, block.full, call);
   block.state = ShardState::kUnsharding;
+  if (block.elements > 0) last_gather_ = block.work;
 }
 
 // The last section's end is the end of all: they are brought in order.
@@ -183,6 +184,12 @@ void ParameterStore::EndUpdate(bool gather) {
     for (int section : block.gather.sections()) block.work = updated_->WorkOf(section);
     block.state = ShardState::kUnsharding;
   }
+}
+
+// They end in order. Some nobody waits for: one whose block gave way, and those of an update that ended half done.
+void ParameterStore::Settle() {
+  last_gather_.WaitOn(*compute_);
+  if (updated_ != nullptr) updated_->last().WaitOn(*compute_);
 }
 
 }  // namespace zeroshard::zero

@@ -77,6 +77,8 @@ class ParameterStore {
   void BeginUpdate();
   void WrittenBefore(int section);
   void EndUpdate(bool gather);
+  // Compute waits for all that was gathered, whether or not anybody came to use it: before memory is given back.
+  void Settle();
 
  private:
   struct Slot {
@@ -168,6 +170,7 @@ class ParameterStore {
   int pooled_slots_ = 0;                    // the first of slots_ go round
   int64_t live_ = 0;                        // elements of blocks that are in slots
   int walk_ = 0;                            // of Keeps, counted
+  comm::Work last_gather_;                  // into a slot
   std::unique_ptr<device::Event> written_;  // the last writer of parameters is done
   device::Buffer resident_;
   device::Buffer gathered_;

@@ -40,8 +40,19 @@ comm::CallOptions TensorAccess::Call(std::string_view name) {
 }
 
 absl::Status TensorAccess::Read(int parameter, Source source, double scale, std::span<float> values) {
+  if (layout_->parameters()[parameter].elements == 0) return all_->status();
+  const absl::Status queued = QueueRead(parameter, source, values);
+  compute_->Synchronize();  // `values` is the caller's again, however it went.
+  ZS_RETURN_IF_ERROR(queued);
+  ZS_RETURN_IF_ERROR(all_->status());
+  if (scale != 1.0) {
+    for (float& value : values) value = static_cast<float>(value * scale);
+  }
+  return all_->device().status();
+}
+
+absl::Status TensorAccess::QueueRead(int parameter, Source source, std::span<float> values) {
   const Parameter& p = layout_->parameters()[parameter];
-  if (p.elements == 0) return all_->status();
   const int owners = ShardsOptimizer(options_->stage) ? layout_->world_size() : 1;
   for (int owner = 0; owner < owners; ++owner) {
     const Range owned = HoldingOf(*layout_, options_->stage, owner, p.section).range;
@@ -56,15 +67,18 @@ absl::Status TensorAccess::Read(int parameter, Source source, double scale, std:
       all_->device().CopyToHost(*compute_, staging, values.data() + (part.first - p.first + done));
     }
   }
-  compute_->Synchronize();
-  ZS_RETURN_IF_ERROR(all_->status());
-  if (scale != 1.0) {
-    for (float& value : values) value = static_cast<float>(value * scale);
-  }
-  return all_->device().status();
+  return absl::OkStatus();
 }
 
 absl::Status TensorAccess::Write(int parameter, Sink sink, double scale, std::span<const float> values) {
+  const absl::Status queued = QueueWrite(parameter, sink, scale, values);
+  compute_->Synchronize();
+  ZS_RETURN_IF_ERROR(queued);
+  ZS_RETURN_IF_ERROR(all_->status());
+  return all_->device().status();
+}
+
+absl::Status TensorAccess::QueueWrite(int parameter, Sink sink, double scale, std::span<const float> values) {
   const Parameter& p = layout_->parameters()[parameter];
   device::Device& device = all_->device();
   for (int64_t done = 0; done < p.elements; done += kStagingElements) {
@@ -77,9 +91,7 @@ absl::Status TensorAccess::Write(int parameter, Sink sink, double scale, std::sp
     all_->Broadcast(staging, staging, 0, Call(p.spec.name)).WaitOn(*compute_);
     ZS_RETURN_IF_ERROR(sink(piece, staging));
   }
-  compute_->Synchronize();
-  ZS_RETURN_IF_ERROR(all_->status());
-  return device.status();
+  return absl::OkStatus();
 }
 
 }  // namespace zeroshard::zero

@@ -47,6 +47,8 @@ class TensorAccess {
  private:
   TensorAccess(const RankGroups& ranks, const Layout& layout, const EngineOptions& options, device::Stream& compute);
   comm::CallOptions Call(std::string_view name);
+  absl::Status QueueRead(int parameter, Source source, std::span<float> values);
+  absl::Status QueueWrite(int parameter, Sink sink, double scale, std::span<const float> values);
 
   comm::Communicator* all_;
   comm::Communicator* shard_;  // who holds the parts of it

@@ -70,6 +70,7 @@ void UpdatedGather::Issue(Bucket& bucket) {
   comm::Work work = flat_ && options_->allgather_partitions ? AllGather(bucket, call) : BroadcastFromOwners(bucket, call);
   if (!options_->overlap) work.WaitOn(*compute_);
   for (const Piece& piece : bucket.pieces) work_[SectionOf(piece)] = work;
+  last_ = work;
 }
 
 comm::Work UpdatedGather::AllGather(const Bucket& bucket, const comm::CallOptions& call) {

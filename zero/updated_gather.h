@@ -45,6 +45,8 @@ class UpdatedGather {
   void Finish();
   // The end of what was issued last of a section; done where it has no element that any rank wrote.
   comm::Work WorkOf(int section) const { return work_[section]; }
+  // The end of all that was issued.
+  comm::Work last() const { return last_; }
 
  private:
   struct Piece {
@@ -72,6 +74,7 @@ class UpdatedGather {
   std::vector<Bucket> buckets_;
   size_t next_ = 0;               // the bucket that leaves next
   std::vector<comm::Work> work_;  // [section]
+  comm::Work last_;
   std::vector<comm::Segment> segments_;
 };
 
