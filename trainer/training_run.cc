@@ -71,8 +71,11 @@ absl::StatusOr<RunOptions> Settle(RunOptions options, int world_size) {
 TrainingRun::TrainingRun(comm::Communicator& communicator, RunOptions options)
     : communicator_(communicator), options_(std::move(options)) {}
 
-// A step that failed may have left its losses on their way.
-TrainingRun::~TrainingRun() { losses_.Wait().IgnoreError(); }
+// A step that failed may have left its losses on their way, and work of the model queued.
+TrainingRun::~TrainingRun() {
+  losses_.Wait().IgnoreError();
+  if (engine_ != nullptr) engine_->compute().Synchronize();
+}
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(comm::Communicator& communicator, RunOptions options,
                                                                  FirstWeights first_weights) {

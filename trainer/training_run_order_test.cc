@@ -62,6 +62,15 @@ TEST(TrainingRunOrder, ChangesNoBit) {
   }
 }
 
+TEST(TrainingRunOrder, ARunThatFailsInAStepIsDroppedWhenNothingIsQueuedAnyMore) {
+  const auto make_device = [] { return device::MakeOrderedDevice({.order = LateOrder::kLazy}); };
+  zero::testing::RunOnRanks({.world_size = 2, .make_device = make_device}, [&](comm::Communicator& communicator) {
+    const auto run = StartSmallRun(communicator, Options(2));
+    communicator.Abort(absl::FailedPreconditionError("the test says so"));
+    EXPECT_FALSE(run->Step(/*stop=*/false).ok());
+  });
+}
+
 class TrainingRunWithoutAWait : public ::testing::TestWithParam<int> {};
 
 TEST_P(TrainingRunWithoutAWait, IsCaught) {
