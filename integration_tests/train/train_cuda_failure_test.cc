@@ -49,6 +49,12 @@ TEST(TrainOnGpusRefuses, TooFewGpusWithBothNumbers) {
   const ToolResult few = RunTool("tools/train", {"--device=cuda", "--nproc=3"}, OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=2"}));
   ExpectOneLine(few);
   EXPECT_THAT(few.errors, StartsWith("too few GPUs: 3 ranks, 2 visible"));
+  // A rank that somebody else started, before it looks for the others.
+  const ToolResult third = RunTool("tools/train", {"--backend=nccl"},
+                                   OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=2", "RANK=2", "WORLD_SIZE=3", "LOCAL_RANK=2",
+                                              "MASTER_ADDR=localhost", "MASTER_PORT=1"}));
+  ExpectOneLine(third);
+  EXPECT_THAT(third.errors, StartsWith("too few GPUs: this machine's rank 2 wants one of its own, 2 are visible"));
 }
 
 // The launcher, ranks as threads, and a rank that somebody else started.
