@@ -145,6 +145,7 @@ class HostCommunicator final : public Communicator {
 
   absl::Status Carry(const Operation& operation) {
     ZS_RETURN_IF_ERROR(view_.Bind(operation));
+    if (options_.poison_outputs) view_.PoisonOutputs();  // Before peers, once told, write to them.
     OperationHeader header = MakeHeader(operation, transport_->number(rank()), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);
@@ -154,7 +155,6 @@ class HostCommunicator final : public Communicator {
     transport_->Doing(header);
     if (options_.watch != nullptr) options_.watch->Note(NoteOperation(operation));
     ZS_RETURN_IF_ERROR(exchange_.Hear(header, AboutNow() + timeout_));
-    if (options_.poison_outputs) view_.PoisonOutputs();
     return view_.Run([this](const HostCall& call) { return RunSchedule(exchange_, call, schedules_); });
   }
 

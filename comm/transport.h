@@ -43,7 +43,7 @@ struct Transfer {
   uint64_t id = 0;
 };
 
-// Memory that peers may read in place; given back when it is dropped.
+// Memory that peers may read and write in place; given back when it is dropped.
 class MappedMemory {
  public:
   virtual ~MappedMemory() = default;
@@ -92,14 +92,14 @@ class Transport {
   // any thread, only takes note, and is not running any more when the destructor has returned. Set before the first transfer.
   virtual void OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) = 0;
 
-  // Mapped memory: a peer's bytes read in place of being sent. MapKey gives a number by which peers find data[0, bytes) of this
-  // rank, 0 where they cannot; MappedAddress the bytes of `peer` under its key, null where the key is none of its memory. Reads of
-  // a peer's bytes lie between BeginRead, which may fail as Wait does, and EndRead, a piece at a time: Quiesce waits for them.
+  // Mapped memory: a peer's bytes read and written in place of being sent. MapKey gives a number by which peers find data[0, bytes)
+  // of this rank, 0 where they cannot; MappedAddress the bytes of `peer` under its key, null where the key is none of its memory.
+  // A peer's bytes are touched between BeginAccess, which may fail as Wait does, and EndAccess, a piece at a time: Quiesce waits.
   virtual bool maps_memory() const { return false; }
   virtual uint64_t MapKey(const void* /*data*/, int64_t /*bytes*/) { return 0; }
-  virtual const void* MappedAddress(int /*peer*/, uint64_t /*key*/, int64_t /*bytes*/) { return nullptr; }
-  virtual absl::Status BeginRead(int /*peer*/) { return absl::OkStatus(); }
-  virtual void EndRead(int /*peer*/) {}
+  virtual void* MappedAddress(int /*peer*/, uint64_t /*key*/, int64_t /*bytes*/) { return nullptr; }
+  virtual absl::Status BeginAccess(int /*peer*/) { return absl::OkStatus(); }
+  virtual void EndAccess(int /*peer*/) {}
 
   // [bytes] that MapKey knows. Null where it has none of its own: then the device allocates.
   virtual absl::StatusOr<std::unique_ptr<MappedMemory>> Allocate(int64_t /*bytes*/) { return nullptr; }

@@ -1,5 +1,6 @@
 // Bytes that this rank sent, by column. A byte counts as sent by a rank when another rank receives it or reads it out of this
-// rank's memory. What a communicator that was split off another one sends is counted in both ledgers. Thread-safe.
+// rank's memory, or this rank writes it into another's. What a communicator that was split off another one sends is counted in
+// both ledgers. Thread-safe.
 //
 // Example:
 //   int64_t before = communicator.wire().sent_bytes(Traffic::kData);

@@ -181,21 +181,21 @@ absl::Status Endpoint::failure() const {
   return failure_;
 }
 
-bool Endpoint::BeginRead() {
-  readers_.fetch_add(1);
+bool Endpoint::BeginAccess() {
+  touching_.fetch_add(1);
   if (!closed_.load()) return true;
-  EndRead();
+  EndAccess();
   return false;
 }
 
-void Endpoint::EndRead() {
-  if (readers_.fetch_sub(1) == 1 && closed_.load()) Wake();
+void Endpoint::EndAccess() {
+  if (touching_.fetch_sub(1) == 1 && closed_.load()) Wake();
 }
 
 void Endpoint::AwaitQuiet(const std::vector<std::unique_ptr<Record>>& records) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] {
-    return readers_.load() == 0 && std::none_of(records.begin(), records.end(), [](const std::unique_ptr<Record>& r) {
+    return touching_.load() == 0 && std::none_of(records.begin(), records.end(), [](const std::unique_ptr<Record>& r) {
              return r->state.load(std::memory_order_acquire) == Record::kCopying;
            });
   });

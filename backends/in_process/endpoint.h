@@ -86,11 +86,11 @@ class Endpoint {
   absl::Status failure() const;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
-  // Peers stop reading this rank's memory: none begins any more, and the call waits for those that do.
+  // Peers leave this rank's memory alone: none begins to touch it any more.
   void CloseMemory() { closed_.store(true); }
-  bool BeginRead();
-  void EndRead();
-  // Holds this rank's thread until nobody copies to or from its records, nor reads its memory.
+  bool BeginAccess();
+  void EndAccess();
+  // Holds this rank's thread until nobody copies to or from its records, nor touches its memory.
   void AwaitQuiet(const std::vector<std::unique_ptr<Record>>& records);
 
   void Leave() { left_.store(true, std::memory_order_release); }
@@ -138,7 +138,7 @@ class Endpoint {
   std::atomic<bool> failed_{false};
   std::atomic<bool> left_{false};
   std::atomic<bool> closed_{false};
-  std::atomic<int> readers_{0};
+  std::atomic<int> touching_{0};
   std::atomic<int> waits_for_{-1};
   const std::shared_ptr<comm::WaitBoard> waits_;
   comm::WaitPlace place_;

@@ -116,18 +116,16 @@ class InProcessTransport final : public comm::Transport {
   uint64_t MapKey(const void* data, int64_t /*bytes*/) override {
     return group_->mapped() ? reinterpret_cast<uint64_t>(data) : 0;
   }
-  const void* MappedAddress(int /*peer*/, uint64_t key, int64_t /*bytes*/) override {
-    return reinterpret_cast<const void*>(key);
-  }
-  absl::Status BeginRead(int peer) override {
+  void* MappedAddress(int /*peer*/, uint64_t key, int64_t /*bytes*/) override { return reinterpret_cast<void*>(key); }
+  absl::Status BeginAccess(int peer) override {
     if (me_.failed()) return me_.failure();
     Endpoint& theirs = group_->endpoint(peer);
-    if (theirs.BeginRead()) return absl::OkStatus();
+    if (theirs.BeginAccess()) return absl::OkStatus();
     if (me_.failed()) return me_.failure();
     return theirs.failed() ? GaveUp(theirs.number(), theirs.failure())
                            : absl::UnavailableError(absl::StrCat("rank ", theirs.number(), " has left"));
   }
-  void EndRead(int peer) override { group_->endpoint(peer).EndRead(); }
+  void EndAccess(int peer) override { group_->endpoint(peer).EndAccess(); }
 
   absl::StatusOr<std::unique_ptr<comm::Transport>> Split(const comm::SplitSpec& spec) override {
     return MakeInProcessTransport(group_->Child(spec.id, {spec.members.begin(), spec.members.end()}), spec.rank);

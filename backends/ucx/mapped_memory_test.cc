@@ -71,7 +71,16 @@ TEST(UcxMappedMemory, CollectivesGiveTheTreesBits) {
   }
 }
 
-TEST(UcxMappedMemory, CountsReadBytesAsSent) {
+TEST(UcxMappedMemory, ResultsThatNoCacheHoldsHaveTheTreesBits) {
+  Group group(kBackend, 2);
+  group.Run([&](Communicator& rank) {
+    for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather}) {
+      RunRegistered(rank, {.kind = kind, .counts = {(int64_t{8} << 20) / 4 + 21}, .seed = 3});
+    }
+  });
+}
+
+TEST(UcxMappedMemory, CountsTouchedBytesAsSent) {
   Group group(kBackend, 3);
   group.Run([&](Communicator& rank) {
     for (const OpKind kind : kCollectives) {
@@ -138,9 +147,9 @@ TEST(UcxMappedMemory, PeersReadWhatARankWrites) {
   const auto* seen = static_cast<const unsigned char*>(pair[1]->MappedAddress(0, key, 9900));
   ASSERT_NE(seen, nullptr);
   EXPECT_NE(seen, mine + 100);
-  EXPECT_TRUE(pair[1]->BeginRead(0).ok());
+  EXPECT_TRUE(pair[1]->BeginAccess(0).ok());
   EXPECT_EQ(seen[9899], 7);
-  pair[1]->EndRead(0);
+  pair[1]->EndAccess(0);
 }
 
 TEST(UcxMappedMemory, RefusesKeysThatAreNone) {
@@ -170,20 +179,20 @@ TEST(UcxMappedMemory, OutlivesItsTransport) {
   std::memset(memory[0]->data(), 1, 4096);
 }
 
-TEST(UcxMappedMemory, EndsReadsOfARankThatGaveUp) {
+TEST(UcxMappedMemory, EndsAccessesOfARankThatGaveUp) {
   comm::MemoryStore store;
   auto pair = ConnectTransports(store, 2);
-  ASSERT_TRUE(pair[1]->BeginRead(0).ok());
+  ASSERT_TRUE(pair[1]->BeginAccess(0).ok());
   pair[0]->Cancel(absl::FailedPreconditionError("the test says so"));
   std::thread reader([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    pair[1]->EndRead(0);
+    pair[1]->EndAccess(0);
   });
   const auto begin = std::chrono::steady_clock::now();
   pair[0]->Quiesce();
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(40));
   reader.join();
-  const absl::Status told = pair[1]->BeginRead(0);
+  const absl::Status told = pair[1]->BeginAccess(0);
   EXPECT_TRUE(absl::IsFailedPrecondition(told)) << told;
 }
 

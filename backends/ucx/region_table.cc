@@ -35,14 +35,14 @@ uint64_t RegionTable::KeyOf(const void* data, int64_t bytes) const {
   return 0;
 }
 
-const void* RegionTable::AddressOf(int peer, uint64_t key, int64_t bytes) const {
+void* RegionTable::AddressOf(int peer, uint64_t key, int64_t bytes) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t offset = key % kOffsets;
   for (const Entry& entry : entries_) {
     if (entry.number != key >> kOffsetBits) continue;
     const uint64_t size = static_cast<uint64_t>(entry.region->bytes());
     if (bytes < 0 || offset > size || static_cast<uint64_t>(bytes) > size - offset) return nullptr;
-    return static_cast<const std::byte*>(entry.region->address(peer)) + offset;
+    return static_cast<std::byte*>(entry.region->address(peer)) + offset;
   }
   return nullptr;
 }

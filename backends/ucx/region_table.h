@@ -5,7 +5,7 @@
 // Example:
 //   table->Add(3, *region);
 //   uint64_t key = table->KeyOf(data, bytes);                  // sent to a peer, which asks:
-//   const void* here = table->AddressOf(rank, key, bytes);     // rank's memory, or null
+//   void* here = table->AddressOf(rank, key, bytes);     // rank's memory, or null
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class RegionTable {
   // 0 where [data, data + bytes) is in no region.
   uint64_t KeyOf(const void* data, int64_t bytes) const;
   // Null where `key`, which a peer sent, means no `bytes` of it.
-  const void* AddressOf(int peer, uint64_t key, int64_t bytes) const;
+  void* AddressOf(int peer, uint64_t key, int64_t bytes) const;
 
  private:
   struct Entry {

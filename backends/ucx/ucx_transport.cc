@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 // How long what was sent may take to be on its way, when this rank ends.
 constexpr milliseconds kMostSettling{100};
-// How long a rank that gives up waits for peers that read its memory: a piece of a schedule takes far less.
-constexpr milliseconds kMostReading{2000};
+// How long a rank that gives up waits for peers that touch its memory: a piece of a schedule takes far less.
+constexpr milliseconds kMostTouching{2000};
 // Nothing of what was sent waits for the system any more when nothing has moved for so long.
 constexpr milliseconds kStill{2};
 
@@ -122,12 +122,12 @@ void UcxTransport::Quiesce() {
   worker_->Close();
   if (guard_ == nullptr) return;
   guard_->Close();
-  const Clock::time_point end = Clock::now() + kMostReading;
+  const Clock::time_point end = Clock::now() + kMostTouching;
   for (int peer = 0; peer < options_.world_size; ++peer) {
-    while (peer != options_.rank && guard_->Reads(peer) && lines_->WhyFailed(peer, absl::ZeroDuration()).ok()) {
+    while (peer != options_.rank && guard_->Touches(peer) && lines_->WhyFailed(peer, absl::ZeroDuration()).ok()) {
       if (Clock::now() >= end) {
         LOG(ERROR) << "rank " << number(rank()) << ": rank " << number(peer)
-                   << " still reads memory of this rank, and does not go on";
+                   << " still touches memory of this rank, and does not go on";
         return;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -185,11 +185,9 @@ uint64_t UcxTransport::MapKey(const void* data, int64_t bytes) {
   return guard_ == nullptr ? 0 : regions_->KeyOf(data, bytes);
 }
 
-const void* UcxTransport::MappedAddress(int peer, uint64_t key, int64_t bytes) {
-  return regions_->AddressOf(peer, key, bytes);
-}
+void* UcxTransport::MappedAddress(int peer, uint64_t key, int64_t bytes) { return regions_->AddressOf(peer, key, bytes); }
 
-absl::Status UcxTransport::BeginRead(int peer) {
+absl::Status UcxTransport::BeginAccess(int peer) {
   if (stopped_.load(std::memory_order_acquire)) return GivenUp();
   if (guard_->Begin(peer)) return absl::OkStatus();
   Record read;

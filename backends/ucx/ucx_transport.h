@@ -1,4 +1,4 @@
-// UcxTransport: comm::Transport over UCX: messages by UCP's tags, and memory that ranks of one host read in place.
+// UcxTransport: comm::Transport over UCX: messages by UCP's tags, and memory that ranks of one host read and write in place.
 //
 // Shared memory is tried first, and alone. Where every rank proves to see every other's (mapped_region.h), memory of Allocate
 // is mapped, short messages go by mailboxes in it, long ones through UCX's, and UCX opens no port. Else all goes by messages,
@@ -31,10 +31,10 @@
 #include "zeroshard/backends/gloo/lines.h"
 #include "zeroshard/backends/gloo/peer_connections.h"
 #include "zeroshard/backends/gloo/peer_lines.h"
+#include "zeroshard/backends/ucx/access_guard.h"
 #include "zeroshard/backends/ucx/mailboxes.h"
 #include "zeroshard/backends/ucx/mapped_lines.h"
 #include "zeroshard/backends/ucx/mapped_region.h"
-#include "zeroshard/backends/ucx/read_guard.h"
 #include "zeroshard/backends/ucx/region_table.h"
 #include "zeroshard/backends/ucx/ucx_worker.h"
 #include "zeroshard/comm/transport.h"
@@ -63,9 +63,9 @@ class UcxTransport final : public comm::Transport {
 
   bool maps_memory() const override { return guard_ != nullptr; }
   uint64_t MapKey(const void* data, int64_t bytes) override;
-  const void* MappedAddress(int peer, uint64_t key, int64_t bytes) override;
-  absl::Status BeginRead(int peer) override;
-  void EndRead(int peer) override { guard_->End(peer); }
+  void* MappedAddress(int peer, uint64_t key, int64_t bytes) override;
+  absl::Status BeginAccess(int peer) override;
+  void EndAccess(int peer) override { guard_->End(peer); }
   // Collective where maps_memory(). [bytes] are touched. Errors: see MappedRegion::Create.
   absl::StatusOr<std::unique_ptr<comm::MappedMemory>> Allocate(int64_t bytes) override;
 
@@ -128,7 +128,7 @@ class UcxTransport final : public comm::Transport {
   bool quiet_ = false;
 
   std::unique_ptr<MappedRegion> pages_;  // of guard_ and mail_
-  std::unique_ptr<ReadGuard> guard_;     // null: nothing is mapped
+  std::unique_ptr<AccessGuard> guard_;   // null: nothing is mapped
   std::unique_ptr<Mailboxes> mail_;      // as guard_
   std::vector<uint64_t> asked_;          // [world_size * kChannels]: receives by mail so far
   std::vector<Record*> waiting_;         // sends by mail that found no room, in order

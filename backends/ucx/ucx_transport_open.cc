@@ -30,7 +30,7 @@ struct Places {
   int64_t bytes;
 };
 Places PlacesOf(int world_size) {
-  const int64_t mail = ReadGuard::PageBytes(world_size);
+  const int64_t mail = AccessGuard::PageBytes(world_size);
   const int64_t lines = mail + Mailboxes::Bytes(world_size);
   return {.mail = mail, .lines = lines, .bytes = lines + MappedLines::Bytes()};
 }
@@ -164,7 +164,7 @@ absl::Status UcxTransport::ShareGuard(UcxWays ways, Deadline deadline) {
   asked_.resize(static_cast<size_t>(options_.world_size) * comm::kChannels);
   waiting_.reserve(asked_.size() * comm::kMaxInFlight);
   const std::lock_guard<std::mutex> lock(mutex_);  // Cancel and the lines' thread look at both.
-  guard_ = std::make_unique<ReadGuard>(*pages_, options_.rank);
+  guard_ = std::make_unique<AccessGuard>(*pages_, options_.rank);
   mail_ = std::make_unique<Mailboxes>(*pages_, places.mail, options_.rank, options_.world_size);
   // All ranks are on this host.
   spins_ = options_.world_size <= static_cast<int>(std::thread::hardware_concurrency());

@@ -44,7 +44,7 @@ class PeersThatSay final : public Transport {
   void OnPeerFailed(std::function<void(int, const absl::Status&)>) override {}
   bool maps_memory() const override { return true; }
   uint64_t MapKey(const void*, int64_t) override { return kMyKey; }
-  const void* MappedAddress(int, uint64_t key, int64_t bytes) override {
+  void* MappedAddress(int, uint64_t key, int64_t bytes) override {
     return key == kTheirKey && bytes <= static_cast<int64_t>(memory_.size()) ? memory_.data() : nullptr;
   }
   absl::StatusOr<std::unique_ptr<Transport>> Split(const SplitSpec&) override { return absl::UnimplementedError("split"); }
@@ -52,7 +52,7 @@ class PeersThatSay final : public Transport {
  private:
   const std::string bytes_;
   size_t at_ = 0;
-  const std::vector<std::byte> memory_ = std::vector<std::byte>(kRanks * kCount * sizeof(float));
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kRanks * kCount * sizeof(float));
 };
 
 // The call of this rank: the first byte of an input chooses it.

@@ -26,10 +26,7 @@ absl::Status DirectAllGather(Exchange& exchange, const HostCall& call) {
 }
 
 absl::Status DirectAllReduce(Exchange& exchange, const HostCall& call) {
-  if (exchange.mapped()) {
-    ZS_RETURN_IF_ERROR(ReducePartsMapped(exchange, call));
-    return GatherPartsMapped(exchange, call);
-  }
+  if (exchange.mapped()) return AllReduceMapped(exchange, call);
   ZS_RETURN_IF_ERROR(ReducePartsByMessages(exchange, call));
   return GatherPartsByMessages(exchange, call);
 }

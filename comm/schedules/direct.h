@@ -1,11 +1,11 @@
 // Direct schedules: every peer's part is read once, straight from its owner. The default up to kMaxDirectRanks ranks.
 //
 // Data that a rank sends, of a whole of B bytes over N ranks: reduce-scatter and all-gather (N-1)/N B; all-reduce both; reduce B,
-// but the root nothing; broadcast (N-1) B at the root, else nothing. Steps: one, all-reduce two. Each sum is ReduceParts over all
-// ranks' parts: the one tree, rounded once.
+// but the root nothing; broadcast (N-1) B at the root, else nothing. Each sum is ReduceParts over all ranks' parts: the one
+// tree, rounded once. Steps: one; all-reduce by messages two.
 //
-// Where peers' memory is mapped, parts are summed and copied right out of it, and tokens say when they may change again; else they
-// come as messages, and sums go through the exchange's scratch.
+// Where peers' memory is mapped, parts are summed and copied right out of it, an all-reduce's sums right into it, and tokens say when
+// it is its owner's again; else they come as messages, and sums go through the exchange's scratch.
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,7 +14,7 @@
 
 namespace zeroshard::comm {
 
-// By messages, or by mapped memory where exchange.mapped(). The call's kind is as the name says; all-reduce is the first two.
+// By messages, or by mapped memory where exchange.mapped(). The call's kind is as the name says.
 // Errors: those of Exchange::Wait.
 absl::Status DirectReduceScatter(Exchange& exchange, const HostCall& call);
 absl::Status DirectAllGather(Exchange& exchange, const HostCall& call);

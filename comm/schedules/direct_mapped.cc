@@ -9,26 +9,26 @@
 namespace zeroshard::comm {
 namespace {
 
-// A piece is read between BeginRead and EndRead: long enough that these cost nothing, short enough that a rank which gives up need
-// not wait long for its readers.
+// A piece is read and written between BeginAccess and EndAccess: long enough that these cost nothing, short enough that a rank which
+// gives up need not wait long for its peers.
 constexpr int64_t kPieceBytes = int64_t{256} << 10;
 
 // From this size on nothing of a result is in a cache when it is wanted next: it is stored past it.
 constexpr int64_t kStreamingBytes = int64_t{8} << 20;
 
-// A peer's memory, held for reading.
-class ReadScope {
+// Peers' memory, held for reading and writing.
+class AccessScope {
  public:
-  explicit ReadScope(Transport& transport) : transport_(transport) {}
-  ~ReadScope() {
-    while (held_ > 0) transport_.EndRead(peers_[--held_]);
+  explicit AccessScope(Transport& transport) : transport_(transport) {}
+  ~AccessScope() {
+    while (held_ > 0) transport_.EndAccess(peers_[--held_]);
   }
-  ReadScope(const ReadScope&) = delete;
-  ReadScope& operator=(const ReadScope&) = delete;
+  AccessScope(const AccessScope&) = delete;
+  AccessScope& operator=(const AccessScope&) = delete;
 
   absl::Status Begin(std::span<const int> peers) {
     peers_ = peers;
-    for (; held_ < peers.size(); ++held_) ZS_RETURN_IF_ERROR(transport_.BeginRead(peers[held_]));
+    for (; held_ < peers.size(); ++held_) ZS_RETURN_IF_ERROR(transport_.BeginAccess(peers[held_]));
     return absl::OkStatus();
   }
 
@@ -40,31 +40,31 @@ class ReadScope {
 
 device::Stores StoresOf(const HostCall& call, const HostSegment& segment) {
   const bool large = segment.count * call.in_size() >= kStreamingBytes;
-  const bool reread = call.kind == OpKind::kAllReduce;  // by peers, at once
   const std::byte* const end = segment.in + (segment.stride + segment.count) * call.in_size();
   const bool in_place = segment.out >= segment.in && segment.out < end;
-  return large && !reread && !in_place ? device::Stores::kStreaming : device::Stores::kCached;
+  return large && !in_place ? device::Stores::kStreaming : device::Stores::kCached;
 }
 
-// Sums elements [first, first + count) of every rank's `in` into `out`, a piece at a time.
-absl::Status SumMapped(Exchange& exchange, const HostCall& call, size_t index, int64_t first, int64_t count,
-                       std::byte* out) {
+// Sums elements `stretch` of every rank's `in` into each of `outs`, a piece at a time; moves these on.
+absl::Status SumMapped(Exchange& exchange, const HostCall& call, size_t index, const Stretch& stretch,
+                       std::span<void*> outs) {
   const HostSegment& segment = call.segments[index];
-  const std::span<const void*> parts = exchange.parts().first(static_cast<size_t>(exchange.world_size()));
+  const std::span<const void*> parts = exchange.parts();
   device::ReduceSpec spec = WholeReduction(call, exchange.world_size());
   spec.stores = StoresOf(call, segment);
   const int64_t most = kPieceBytes / call.in_size();
-  for (int64_t done = 0; done < count; done += most) {
-    const int64_t n = std::min(most, count - done);
-    const int64_t offset = (first + done) * call.in_size();
-    ReadScope reading(exchange.transport());
-    ZS_RETURN_IF_ERROR(reading.Begin(exchange.peers()));
+  for (int64_t done = 0; done < stretch.count; done += most) {
+    const int64_t n = std::min(most, stretch.count - done);
+    const int64_t offset = (stretch.first + done) * call.in_size();
+    AccessScope held(exchange.transport());
+    ZS_RETURN_IF_ERROR(held.Begin(exchange.peers()));
     parts[static_cast<size_t>(exchange.rank())] = segment.in + offset;
     for (const int p : exchange.peers()) {
       ZS_ASSIGN_OR_RETURN(const std::byte* theirs, exchange.PeerIn(p, index, offset + n * call.in_size()));
       parts[static_cast<size_t>(p)] = theirs + offset;
     }
-    device::ReduceParts(spec, parts, out + done * call.out_size(), n);
+    device::ReduceParts(spec, parts, outs, n);
+    for (void*& out : outs) out = static_cast<std::byte*>(out) + n * call.out_size();
   }
   return absl::OkStatus();
 }
@@ -86,8 +86,8 @@ void CopyBytes(const std::byte* from, std::byte* to, int64_t bytes, bool streami
 // Copies `bytes` of a peer's memory.
 absl::Status CopyMapped(Exchange& exchange, int peer, const std::byte* from, std::byte* to, int64_t bytes) {
   for (int64_t done = 0; done < bytes; done += kPieceBytes) {
-    ReadScope reading(exchange.transport());
-    ZS_RETURN_IF_ERROR(reading.Begin({&peer, 1}));
+    AccessScope held(exchange.transport());
+    ZS_RETURN_IF_ERROR(held.Begin({&peer, 1}));
     CopyBytes(from + done, to + done, std::min(kPieceBytes, bytes - done), bytes >= kStreamingBytes);
   }
   return absl::OkStatus();
@@ -100,8 +100,30 @@ absl::Status ReducePartsMapped(Exchange& exchange, const HostCall& call) {
   for (size_t i = 0; i < call.segments.size(); ++i) {
     const HostSegment& segment = call.segments[i];
     const Stretch own = PartOf(call, segment, exchange.rank(), n);
-    for (const int p : exchange.peers()) exchange.CountRead(PartOf(call, segment, p, n).count * call.in_size());
-    ZS_RETURN_IF_ERROR(SumMapped(exchange, call, i, own.first, own.count, ReducedPart(call, segment, exchange.rank(), n)));
+    for (const int p : exchange.peers()) exchange.CountSent(PartOf(call, segment, p, n).count * call.in_size());
+    void* out = segment.out;
+    ZS_RETURN_IF_ERROR(SumMapped(exchange, call, i, own, {&out, 1}));
+  }
+  return exchange.SwapTokens(exchange.peers(), exchange.peers());
+}
+
+// Only the owner of a part reads it, and writes it everywhere: so it may lie in place, and nobody waits for anybody in between.
+absl::Status AllReduceMapped(Exchange& exchange, const HostCall& call) {
+  const int n = exchange.world_size();
+  for (size_t i = 0; i < call.segments.size(); ++i) {
+    const HostSegment& segment = call.segments[i];
+    const Stretch own = PartOf(call, segment, exchange.rank(), n);
+    exchange.CountSent((n - 1) * own.count * call.out_size());
+    for (const int p : exchange.peers()) exchange.CountSent(PartOf(call, segment, p, n).count * call.in_size());
+    const int64_t first = own.first * call.out_size();
+    const int64_t end = first + own.count * call.out_size();
+    const std::span<void*> outs = exchange.outs();
+    outs[static_cast<size_t>(exchange.rank())] = segment.out + first;
+    for (const int p : exchange.peers()) {
+      ZS_ASSIGN_OR_RETURN(std::byte * theirs, exchange.PeerOut(p, i, end));
+      outs[static_cast<size_t>(p)] = theirs + first;
+    }
+    ZS_RETURN_IF_ERROR(SumMapped(exchange, call, i, own, outs));
   }
   return exchange.SwapTokens(exchange.peers(), exchange.peers());
 }
@@ -111,16 +133,12 @@ absl::Status GatherPartsMapped(Exchange& exchange, const HostCall& call) {
   const int64_t size = call.out_size();
   for (size_t i = 0; i < call.segments.size(); ++i) {
     const HostSegment& segment = call.segments[i];
-    exchange.CountRead((n - 1) * PartOf(call, segment, exchange.rank(), n).count * size);
+    exchange.CountSent((n - 1) * segment.count * size);
     for (const int p : exchange.peers()) {
       const Stretch part = PartOf(call, segment, p, n);
-      if (part.count == 0) continue;
-      const bool whole = call.kind == OpKind::kAllReduce;
       const int64_t bytes = part.count * size;
-      const int64_t at = part.first * size;
-      ZS_ASSIGN_OR_RETURN(const std::byte* theirs,
-                          whole ? exchange.PeerOut(p, i, at + bytes) : exchange.PeerIn(p, i, bytes));
-      ZS_RETURN_IF_ERROR(CopyMapped(exchange, p, theirs + (whole ? at : 0), segment.out + at, bytes));
+      ZS_ASSIGN_OR_RETURN(const std::byte* theirs, exchange.PeerIn(p, i, bytes));
+      ZS_RETURN_IF_ERROR(CopyMapped(exchange, p, theirs, segment.out + part.first * size, bytes));
     }
   }
   return exchange.SwapTokens(exchange.peers(), exchange.peers());
@@ -130,9 +148,10 @@ absl::Status ReduceMapped(Exchange& exchange, const HostCall& call) {
   const bool root = exchange.rank() == call.root;
   for (size_t i = 0; i < call.segments.size(); ++i) {
     const HostSegment& segment = call.segments[i];
-    if (!root) exchange.CountRead(segment.count * call.in_size());
+    if (!root) exchange.CountSent(segment.count * call.in_size());
     if (!root) continue;
-    ZS_RETURN_IF_ERROR(SumMapped(exchange, call, i, 0, segment.count, segment.out));
+    void* out = segment.out;
+    ZS_RETURN_IF_ERROR(SumMapped(exchange, call, i, {0, segment.count}, {&out, 1}));
   }
   return root ? exchange.SwapTokens(exchange.peers(), {}) : exchange.SwapTokens({}, {&call.root, 1});
 }
@@ -143,7 +162,7 @@ absl::Status BroadcastMapped(Exchange& exchange, const HostCall& call) {
     const HostSegment& segment = call.segments[i];
     const int64_t bytes = segment.count * call.in_size();
     if (root) {
-      exchange.CountRead((exchange.world_size() - 1) * bytes);
+      exchange.CountSent((exchange.world_size() - 1) * bytes);
       continue;
     }
     ZS_ASSIGN_OR_RETURN(const std::byte* theirs, exchange.PeerIn(call.root, i, bytes));

@@ -1,4 +1,4 @@
-// The direct schedules over mapped memory; see direct.h. Each ends on a rank when its peers have read what they want of it.
+// The direct schedules over mapped memory; see direct.h. Each ends on a rank when its peers are done with its memory.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,8 @@
 namespace zeroshard::comm {
 
 absl::Status ReducePartsMapped(Exchange& exchange, const HostCall& call);
-// All-gather: parts come from peers' `in`. All-reduce: from their parts of `out`.
+// Each rank sums its part, and writes it to all.
+absl::Status AllReduceMapped(Exchange& exchange, const HostCall& call);
 absl::Status GatherPartsMapped(Exchange& exchange, const HostCall& call);
 absl::Status ReduceMapped(Exchange& exchange, const HostCall& call);
 absl::Status BroadcastMapped(Exchange& exchange, const HostCall& call);

@@ -30,7 +30,8 @@ Exchange::Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte
       told_(peers_.size()),
       place_(static_cast<size_t>(world_size_), -1),
       transfers_(static_cast<size_t>(world_size_) * kTransfersPerPeer),
-      parts_(static_cast<size_t>(world_size_)) {
+      parts_(static_cast<size_t>(world_size_)),
+      outs_(static_cast<size_t>(world_size_)) {
   for (size_t i = 0; i < peers_.size(); ++i) {
     place_[static_cast<size_t>(peers_[i])] = static_cast<int>(i);
     told_[i].number = transport.number(peers_[i]);
@@ -181,12 +182,12 @@ absl::Status Exchange::SwapTokens(std::span<const int> to, std::span<const int> 
   return WaitAll(out);
 }
 
-absl::StatusOr<const std::byte*> Exchange::Mapped(int peer, size_t segment, int side, int64_t bytes) {
+absl::StatusOr<std::byte*> Exchange::Mapped(int peer, size_t segment, int side, int64_t bytes) {
   const Told& told = told_[static_cast<size_t>(place_[static_cast<size_t>(peer)])];
   const uint64_t key =
       listed_ ? told.keys[2 * segment + static_cast<size_t>(side)] : told.brief.keys[static_cast<size_t>(side)];
-  const void* address = transport_.MappedAddress(peer, key, bytes);
-  if (address != nullptr) return static_cast<const std::byte*>(address);
+  void* const address = transport_.MappedAddress(peer, key, bytes);
+  if (address != nullptr) return static_cast<std::byte*>(address);
   return absl::InternalError(absl::StrCat("rank ", transport_.number(peer), " said that its memory is mapped, but key ", key,
                                           " with ", bytes, " bytes is none of it"));
 }
@@ -194,7 +195,7 @@ absl::StatusOr<const std::byte*> Exchange::Mapped(int peer, size_t segment, int 
 absl::StatusOr<const std::byte*> Exchange::PeerIn(int peer, size_t segment, int64_t bytes) {
   return Mapped(peer, segment, 0, bytes);
 }
-absl::StatusOr<const std::byte*> Exchange::PeerOut(int peer, size_t segment, int64_t bytes) {
+absl::StatusOr<std::byte*> Exchange::PeerOut(int peer, size_t segment, int64_t bytes) {
   return Mapped(peer, segment, 1, bytes);
 }
 

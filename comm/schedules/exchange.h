@@ -55,14 +55,15 @@ class Exchange {
   // A word to each of `to` and from each of `from`: what came before it on that rank is done.
   absl::Status SwapTokens(std::span<const int> to, std::span<const int> from);
 
-  // Memory to receive into; room for kTransfersPerPeer transfers of each rank, and for a pointer to each rank's part. A schedule's own
-  // until its next call of this class's other functions but Send, Receive, Wait and WaitAll.
+  // Memory to receive into; room for kTransfersPerPeer transfers of each rank, and for two pointers to each rank's memory. A
+  // schedule's own until its next call of this class's other functions but Send, Receive, Wait and WaitAll.
   std::span<std::byte> scratch() const { return scratch_; }
   std::span<Transfer> transfers() { return transfers_; }
   std::span<const void*> parts() { return parts_; }
+  std::span<void*> outs() { return outs_; }
   static constexpr int kTransfersPerPeer = 2 * kMaxInFlight;
 
-  // Mapped memory, after Hear. Whether every rank reads every other's arrays of this call in place.
+  // Mapped memory, after Hear. Whether every rank reads and writes every other's arrays of this call in place.
   bool mapped() const { return mapped_; }
   // Whether this call's inputs came with its briefs: nothing else need be sent.
   bool carried() const { return carried_; }
@@ -73,10 +74,10 @@ class Exchange {
   }
   // Peer's array of segment i. Errors: kInternal the peer's key is none.
   absl::StatusOr<const std::byte*> PeerIn(int peer, size_t segment, int64_t bytes);
-  absl::StatusOr<const std::byte*> PeerOut(int peer, size_t segment, int64_t bytes);
+  absl::StatusOr<std::byte*> PeerOut(int peer, size_t segment, int64_t bytes);
   Transport& transport() { return transport_; }
-  // A peer is going to read `bytes` of this rank's memory: they count as sent.
-  void CountRead(int64_t bytes) { ledger_.Add(traffic_, bytes); }
+  // A peer is going to read `bytes` of this rank's memory, or this rank writes them into a peer's: they count as sent.
+  void CountSent(int64_t bytes) { ledger_.Add(traffic_, bytes); }
 
  private:
   // What a peer told of this operation.
@@ -91,7 +92,7 @@ class Exchange {
   bool Agrees(size_t place) const;
   absl::Status Disagree(const OperationHeader& mine, size_t place);
   absl::Status SwapKeys();
-  absl::StatusOr<const std::byte*> Mapped(int peer, size_t segment, int side, int64_t bytes);
+  absl::StatusOr<std::byte*> Mapped(int peer, size_t segment, int side, int64_t bytes);
 
   Transport& transport_;
   WireLedger& ledger_;
@@ -112,6 +113,7 @@ class Exchange {
   std::vector<uint64_t> my_keys_;
   std::vector<Transfer> transfers_;
   std::vector<const void*> parts_;
+  std::vector<void*> outs_;
 };
 
 }  // namespace zeroshard::comm

@@ -29,6 +29,8 @@ constexpr int64_t kBlock = 512;
 constexpr size_t kLevels = 12;
 static_assert(kMaxReduceParts <= 8 << (kLevels - 4));
 
+constexpr int64_t kFew = 4;
+
 template <Combine kCombine, class D>
 HWY_INLINE hn::Vec<D> Join(D d, hn::Vec<D> a, hn::Vec<D> b) {
   if constexpr (kCombine == Combine::kSum) {
@@ -55,7 +57,8 @@ HWY_INLINE hn::Vec<D> Tree(D d, const From* const* parts, int64_t i) {
   }
 }
 
-// to[i] = the tree over kParts parts. A rest that fills no vector goes through one, padded, so that its bits are the body's.
+// to[i] = the tree over kParts parts. A rest that fills no vector goes through one, padded, so that its bits are the body's; a few
+// elements go through a vector of one lane each, which is done before a padded one is.
 template <Combine kCombine, int kParts, bool kStream, class From, class Wide>
 void TreeInto(const From* const* parts, Wide* to, int64_t count) {
   const hn::ScalableTag<Wide> d;
@@ -71,6 +74,8 @@ void TreeInto(const From* const* parts, Wide* to, int64_t count) {
       hn::StoreU(second, d, to + i + lanes);
     }
   }
+  const hn::CappedTag<Wide, 1> one;
+  for (; i < count && count - i <= kFew; ++i) hn::StoreU(Tree<kCombine, kParts>(one, parts, i), one, to + i);
   while (i < count) {
     const int64_t rest = std::min(lanes, count - i);
     From padded[kParts][HWY_MAX_BYTES / sizeof(Wide)] = {};
@@ -148,48 +153,53 @@ void Finish(const Wide* from, double divisor, To* out, int64_t count, bool strea
   for (; i < count; ++i) out[i] = Narrow<To>(divisor != 1 ? static_cast<Wide>(from[i] / by) : from[i]);
 }
 
+bool CanStream(const void* out) { return reinterpret_cast<uintptr_t>(out) % 64 == 0; }
+
 template <Combine kCombine, class From, class To>
-void ReduceTyped(const ReduceSpec& spec, std::span<const From* const> parts, To* out, int64_t count) {
+void ReduceTyped(const ReduceSpec& spec, std::span<const From* const> parts, std::span<void* const> outs, int64_t count) {
   using Wide = typename WideOf<From>::type;
-  const bool stream = spec.stores == Stores::kStreaming && reinterpret_cast<uintptr_t>(out) % 64 == 0;
+  const bool stream = spec.stores == Stores::kStreaming && std::all_of(outs.begin(), outs.end(), CanStream);
   if constexpr (std::is_same_v<Wide, To>) {
-    if (spec.divisor == 1 && parts.size() <= 8 && std::has_single_bit(parts.size())) {
+    if (outs.size() == 1 && spec.divisor == 1 && parts.size() <= 8 && std::has_single_bit(parts.size())) {
+      To* const out = static_cast<To*>(outs[0]);
       if (stream) return GroupInto<kCombine, true>(parts.data(), parts.size(), out, count);
       return GroupInto<kCombine, false>(parts.data(), parts.size(), out, count);
     }
   }
   alignas(64) Wide stack[kLevels][kBlock];
   const From* moved[kMaxReduceParts];
+  const bool divide_first = outs.size() > 1 && spec.divisor != 1;  // in the type in which it is divided anyway
   for (int64_t i = 0; i < count; i += kBlock) {
     const int64_t block = std::min(kBlock, count - i);
     for (size_t p = 0; p < parts.size(); ++p) moved[p] = parts[p] + i;
     BlockInto<kCombine, From, Wide>({moved, parts.size()}, stack, block);
-    Finish(stack[0], spec.divisor, out + i, block, stream);
+    if (divide_first) Finish(stack[0], spec.divisor, stack[0], block, /*stream=*/false);
+    for (void* out : outs) Finish(stack[0], divide_first ? 1 : spec.divisor, static_cast<To*>(out) + i, block, stream);
   }
 }
 
 template <class From, class To>
-void ReduceAs(const ReduceSpec& spec, std::span<const From* const> parts, To* out, int64_t count) {
+void ReduceAs(const ReduceSpec& spec, std::span<const From* const> parts, std::span<void* const> outs, int64_t count) {
   switch (spec.combine) {
     case Combine::kSum:
-      return ReduceTyped<Combine::kSum>(spec, parts, out, count);
+      return ReduceTyped<Combine::kSum, From, To>(spec, parts, outs, count);
     case Combine::kMax:
-      return ReduceTyped<Combine::kMax>(spec, parts, out, count);
+      return ReduceTyped<Combine::kMax, From, To>(spec, parts, outs, count);
     case Combine::kMin:
-      return ReduceTyped<Combine::kMin>(spec, parts, out, count);
+      return ReduceTyped<Combine::kMin, From, To>(spec, parts, outs, count);
   }
 }
 
 template <class T>
 constexpr bool kUpToFp32 = std::is_same_v<typename WideOf<T>::type, float>;
 
-void Reduce(const ReduceSpec& spec, std::span<const void* const> parts, void* out, int64_t count) {
+void Reduce(const ReduceSpec& spec, std::span<const void* const> parts, std::span<void* const> outs, int64_t count) {
   VisitDType(spec.in, [&]<class From>(TypeTag<From>) {
     VisitDType(spec.out, [&]<class To>(TypeTag<To>) {
       if constexpr (std::is_same_v<From, To> || (kUpToFp32<From> && kUpToFp32<To>)) {
         const From* typed[kMaxReduceParts];
         for (size_t p = 0; p < parts.size(); ++p) typed[p] = static_cast<const From*>(parts[p]);
-        ReduceAs<From, To>(spec, {typed, parts.size()}, static_cast<To*>(out), count);
+        ReduceAs<From, To>(spec, {typed, parts.size()}, outs, count);
       }
     });
   });
@@ -206,9 +216,13 @@ namespace zeroshard::device {
 HWY_EXPORT(Reduce);
 
 void ReduceParts(const ReduceSpec& spec, std::span<const void* const> parts, void* out, int64_t count) {
+  ReduceParts(spec, parts, std::span<void* const>(&out, 1), count);
+}
+
+void ReduceParts(const ReduceSpec& spec, std::span<const void* const> parts, std::span<void* const> outs, int64_t count) {
   CHECK(CanReduce(spec)) << "no reduction from " << Name(spec.in) << " to " << Name(spec.out);
   CHECK(!parts.empty() && parts.size() <= static_cast<size_t>(kMaxReduceParts)) << parts.size() << " parts";
-  HWY_DYNAMIC_DISPATCH(Reduce)(spec, parts, out, count);
+  HWY_DYNAMIC_DISPATCH(Reduce)(spec, parts, outs, count);
 }
 
 }  // namespace zeroshard::device

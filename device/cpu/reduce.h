@@ -21,4 +21,7 @@ namespace zeroshard::device {
 // CanReduce(spec).
 void ReduceParts(const ReduceSpec& spec, std::span<const void* const> parts, void* out, int64_t count);
 
+// The same result into each of `outs`, at least one.
+void ReduceParts(const ReduceSpec& spec, std::span<const void* const> parts, std::span<void* const> outs, int64_t count);
+
 }  // namespace zeroshard::device

@@ -180,6 +180,27 @@ TEST(Reduce, StoresPastTheCacheGiveTheSameBits) {
   }
 }
 
+TEST(Reduce, GivesEachOfSeveralOutputsTheSameBits) {
+  for (const size_t parts : {1, 2, 3}) {
+    for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
+      for (const double divisor : {1.0, 3.0}) {
+        for (const Stores stores : {Stores::kCached, Stores::kStreaming}) {
+          VisitFloat(type, [&]<class T>(TypeTag<T>) {
+            Parts<T> x(parts, 1500, 5);
+            const auto want = x.template Want<T>(Combine::kSum, divisor);
+            std::vector<T> memory(3 * 1536 + 64);
+            T* const aligned = reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+            // One of them lies on a part.
+            void* const outs[] = {aligned, x[parts - 1].data(), aligned + 1536};
+            ReduceParts({.in = type, .out = type, .divisor = divisor, .stores = stores}, x.pointers(), outs, 1500);
+            for (void* out : outs) EXPECT_TRUE(SameBits(want, static_cast<const T*>(out))) << Name(type) << ", " << parts;
+          });
+        }
+      }
+    }
+  }
+}
+
 TEST(Reduce, MaximumAndMinimumAreNanWhereAnyPartIs) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (size_t parts : {1, 2, 3, 8, 9}) {
