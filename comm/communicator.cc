@@ -8,6 +8,12 @@
 #include "zeroshard/comm/operation_ring.h"
 
 namespace zeroshard::comm {
+namespace {
+
+// Up to so many a collective may take no longer than a few reads of a clock: it is recorded without.
+constexpr int64_t kBriefBytes = 64;
+
+}  // namespace
 
 Communicator::Communicator(device::Device& device, int rank, int world_size)
     : device_(&device),
@@ -112,18 +118,21 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   } else {
     DoStart(operation);
   }
+  ring_->PrefetchNext();
   return work;
 }
 
 void Communicator::NoteIssued(Operation& operation) const {
+  const int64_t bytes = operation.count * device::SizeOf(operation.in_dtype);
   operation.record = device_->recorder().Issue({.name = Name(operation.kind),
                                                 .label = operation.label,
                                                 .group = group_,
                                                 .sequence = operation.sequence,
                                                 .count = operation.count,
-                                                .bytes = operation.count * device::SizeOf(operation.in_dtype),
+                                                .bytes = bytes,
                                                 .dtype = operation.in_dtype,
                                                 .control = operation.traffic == Traffic::kControl,
+                                                .brief = operation.wait_at_once && bytes <= kBriefBytes,
                                                 .track = track_});
 }
 

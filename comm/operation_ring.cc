@@ -44,6 +44,14 @@ Communicator::Ring::Slot& Communicator::Ring::Claim() {
   return slot;
 }
 
+void Communicator::Ring::PrefetchNext() const {
+  constexpr size_t kLine = 64;
+  const Slot& slot = slots_[next_ % kRing];
+  const char* const first = reinterpret_cast<const char*>(&slot);
+  for (size_t at = 0; at < sizeof(Slot); at += kLine) __builtin_prefetch(first + at, 1);
+  __builtin_prefetch(slot.end.get(), 1);
+}
+
 std::span<const Segment> Communicator::Ring::Keep(const Slot& slot, std::span<const Segment> segments) {
   if (segments.size() > list_capacity_) {
     list_capacity_ = std::max(kLeastListCapacity, std::bit_ceil(segments.size()));

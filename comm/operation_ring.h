@@ -26,7 +26,7 @@ namespace zeroshard::comm {
 
 class Communicator::Ring {
  public:
-  struct Slot {
+  struct alignas(64) Slot {
     Operation operation;
     std::unique_ptr<device::Event> end;
     uint64_t behind = 0;  // of an operation that was refused: the ticket of the last that was not; it ends with that one
@@ -40,6 +40,8 @@ class Communicator::Ring {
 
   // The slot of the next ticket, its operation reset; holds the caller until the operation that had it has ended.
   Slot& Claim();
+  // Brings the next slot's lines, which were last used long ago, while nobody waits for them.
+  void PrefetchNext() const;
   // The slot of `ticket`, or null where a later one has taken it over.
   Slot* Find(uint64_t ticket);
   // A copy of `segments` that is good until the slot is taken over.

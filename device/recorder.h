@@ -53,6 +53,8 @@ class Recorder {
     int64_t bytes = 0;
     DType dtype = DType::kUint8;
     bool control = false;
+    bool brief =
+        false;  // takes about as long as reading a clock does: its times are the system's ticks', where nobody traces
     Track track = 0;
   };
   // A collective that is under way: its entries in the two records. A copy speaks of the same one.
@@ -60,6 +62,8 @@ class Recorder {
     Span* flight = nullptr;
     Span* span = nullptr;  // null where spans of collectives are off
     uint64_t id = 0;
+    bool by_ticks = false;
+    int64_t Now() const { return by_ticks ? LastTickNs() : NowNs(); }
   };
 
   Recorder();

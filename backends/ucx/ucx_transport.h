@@ -74,6 +74,7 @@ class UcxTransport final : public comm::Transport {
  private:
   // A send or receive: by UCX, or, short ones where all ranks share memory, by mail.
   struct Record {
+    uint64_t id = 0;  // its transfer's
     UcxMessage message;
     bool sends = false;
     int peer = 0;
@@ -95,8 +96,8 @@ class UcxTransport final : public comm::Transport {
   ucp_tag_t TagOf(int sender, int receiver, comm::Channel channel) const;
   absl::StatusOr<std::unique_ptr<MappedRegion>> MakeRegion(const std::string& name, int64_t bytes, comm::Deadline deadline);
 
-  comm::Transfer Begin(bool sends, int peer, comm::Channel channel, void* data, int64_t bytes);
-  void BeginMail(Record& record);
+  bool ByMail(int64_t bytes) const { return mail_ != nullptr && bytes <= Mailboxes::kMostBytes; }
+  Record& NewRecord(bool sends, int peer, comm::Channel channel, void* data, int64_t bytes);
   void PutWaitingMail();
   bool TryEnd(Record& record, int rounds);
   void Rest(Record& record, std::chrono::milliseconds most);

@@ -35,6 +35,9 @@ constexpr milliseconds kAftermath{100};
 // How long a broken connection waits for the peer's last word, which says more.
 constexpr absl::Duration kLastWord = absl::Milliseconds(300);
 
+// The transfer of mail that was put at once: it needs no record.
+constexpr uint64_t kPut = ~uint64_t{0};
+
 // Of a tag: its sender and channel; above them the receiver's number.
 constexpr int kSenderBits = 24;
 
@@ -47,50 +50,46 @@ ucp_tag_t UcxTransport::TagOf(int sender, int receiver, Channel channel) const {
 }
 
 Transfer UcxTransport::Send(int peer, Channel channel, const void* data, int64_t bytes) {
-  return Begin(/*sends=*/true, peer, channel, const_cast<void*>(data), bytes);
+  // Behind those that wait already, whoever they are for.
+  if (ByMail(bytes) && waiting_.empty() && mail_->TryPut(peer, channel, data, bytes)) return {kPut};
+  Record& record = NewRecord(/*sends=*/true, peer, channel, const_cast<void*>(data), bytes);
+  if (record.by_mail) {
+    waiting_.push_back(&record);
+  } else {
+    ++by_ucx_;
+    worker_->Send(peer, TagOf(options_.rank, peer, channel), data, static_cast<size_t>(bytes), record.message);
+  }
+  return {record.id};
 }
 
 Transfer UcxTransport::Receive(int peer, Channel channel, void* data, int64_t bytes) {
-  return Begin(/*sends=*/false, peer, channel, data, bytes);
+  Record& record = NewRecord(/*sends=*/false, peer, channel, data, bytes);
+  if (record.by_mail) {
+    record.number = asked_[static_cast<size_t>(peer) * comm::kChannels + static_cast<size_t>(channel)]++;
+  } else {
+    ++by_ucx_;
+    worker_->Receive(TagOf(peer, options_.rank, channel), data, static_cast<size_t>(bytes), record.message);
+  }
+  return {record.id};
 }
 
-Transfer UcxTransport::Begin(bool sends, int peer, Channel channel, void* data, int64_t bytes) {
+UcxTransport::Record& UcxTransport::NewRecord(bool sends, int peer, Channel channel, void* data, int64_t bytes) {
   if (free_.empty()) {
     records_.push_back(std::make_unique<Record>());
     free_.reserve(records_.capacity());
     free_.push_back(records_.size());
+    records_.back()->id = records_.size();
   }
-  const uint64_t number = free_.back();
+  Record& record = *records_[free_.back() - 1];
   free_.pop_back();
-  Record& record = *records_[number - 1];
   record.message = {};
   record.sends = sends;
   record.peer = peer;
   record.channel = channel;
   record.data = data;
   record.bytes = bytes;
-  record.by_mail = mail_ != nullptr && bytes <= Mailboxes::kMostBytes;
-  if (record.by_mail) {
-    BeginMail(record);
-    return {number};
-  }
-  ++by_ucx_;
-  if (sends) {
-    worker_->Send(peer, TagOf(options_.rank, peer, channel), data, static_cast<size_t>(bytes), record.message);
-  } else {
-    worker_->Receive(TagOf(peer, options_.rank, channel), data, static_cast<size_t>(bytes), record.message);
-  }
-  return {number};
-}
-
-void UcxTransport::BeginMail(Record& record) {
-  if (record.sends) {
-    // Behind those that wait already, whoever they are for.
-    record.message.done = waiting_.empty() && mail_->TryPut(record.peer, record.channel, record.data, record.bytes);
-    if (!record.message.done) waiting_.push_back(&record);
-  } else {
-    record.number = asked_[static_cast<size_t>(record.peer) * comm::kChannels + static_cast<size_t>(record.channel)]++;
-  }
+  record.by_mail = ByMail(bytes);
+  return record;
 }
 
 // Each box in order: one that has no room holds up none but its own.
@@ -124,6 +123,10 @@ bool UcxTransport::TryEnd(Record& record, int rounds) {
 }
 
 absl::Status UcxTransport::Wait(Transfer transfer, Deadline deadline) {
+  if (transfer.id == kPut) {
+    mail_->WakeReceivers();
+    return absl::OkStatus();
+  }
   Record& record = *records_[transfer.id - 1];
   ZS_RETURN_IF_ERROR(Await(record, deadline));
   if (!record.by_mail) --by_ucx_;
