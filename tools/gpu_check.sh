@@ -74,21 +74,27 @@ note() {
 
 # check NAME COMMAND...: one check of a phase; what it says last goes into the phase's JSON.
 check() {
-  local name=$1 code line
+  local name=$1 code line group
   shift
   rm -f "$results/$name".{out,log,summary}
   if [ "$(remaining)" -le 0 ]; then
     note "{\"check\": \"$name\", \"passed\": false, \"error\": \"left out: the phase has had its $most_seconds seconds\"}"
     return
   fi
-  # To files: a child that outlives its parent would hold a pipe, and with it this script.
-  timeout -k 5 "$(remaining)" "$@" </dev/null >"$results/$name.out" 2>"$results/$name.log"
+  # To files: a child that outlives its parent would hold a pipe, and with it this script. Nor does it outlive the check: timeout's process
+  # group is its own.
+  timeout -k 5 "$(remaining)" "$@" </dev/null >"$results/$name.out" 2>"$results/$name.log" &
+  group=$!
+  wait "$group"
   code=$?
+  kill -KILL -- "-$group" 2>/dev/null
   line=$(python3 - "$name" "$code" "${expected:-0}" "$results/$name" <<'P'
 import json, sys
 name, code, expected, path = sys.argv[1:5]
 said = [l for l in open(path + ".out", errors="replace").read().splitlines() if l.startswith("{")]
 error = open(path + ".log", errors="replace").read().splitlines()[-1:]
+if code in ("124", "137"):
+    error = ["ended, since the phase's time was over"]
 try:
     result = json.loads(said[-1]) if said else None
 except ValueError:
@@ -97,7 +103,8 @@ passed = code == expected
 if name.startswith("golden") or "_golden_" in name:
     bounds = {"max_relative_loss_error": 4e-7, "max_relative_norm_error": 1e-6}
     passed = passed and isinstance(result, dict) and all(result.get(k, 1) <= bound for k, bound in bounds.items())
-print(json.dumps({"check": name, "exit_code": int(code), "passed": passed, "error": "".join(error), "result": result}))
+error = "" if passed else "".join(error)
+print(json.dumps({"check": name, "exit_code": int(code), "passed": passed, "error": error, "result": result}))
 P
   ) || line="{\"check\": \"$name\", \"passed\": false, \"error\": \"nobody could read what it said\"}"
   note "$line"

@@ -3,12 +3,14 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,6 +18,7 @@
 
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -50,7 +53,7 @@ class GpuCheck : public ::testing::Test {
   Result Check(const std::string& phases, const std::string& environment = "") {
     RunShell("tar -C " + folder_ + "/payload -czf " + folder_ + "/payload.tar.gz .");
     return RunShell("env PATH=" + folder_ + "/path:$PATH ZEROSHARD_GPU_BUNDLE=" + folder_ + " " + environment +
-               " tools/gpu_check.sh " + phases);
+                    " tools/gpu_check.sh " + phases);
   }
   Json Phase(int phase) const {
     std::ifstream file(folder_ + "/results/phase_" + std::to_string(phase) + ".json");
@@ -103,6 +106,30 @@ TEST_F(GpuCheck, LeavesOutWhatThereIsNoTimeFor) {
   Program("payload/bin/device_properties", "echo '{}'");
   EXPECT_EQ(Check("5", "ZEROSHARD_GPU_CHECK_SECONDS=0").code, 1);
   EXPECT_THAT(Named(Phase(5), "device_properties_0")["error"].get<std::string>(), HasSubstr("left out"));
+}
+
+// As the kernel has it: "S" of one that sleeps, "Z" of one that nobody has waited for; nothing of none.
+std::string StateOf(pid_t process) {
+  std::string pid, name, state;
+  std::ifstream("/proc/" + std::to_string(process) + "/stat") >> pid >> name >> state;
+  return state;
+}
+
+// Rather than to wait for it, or to leave it there.
+TEST_F(GpuCheck, EndsAChildThatOutlivesItsProgram) {
+  Program("payload/bin/device_properties", "sleep 1000 &\necho $! >" + folder_ + "/child\necho '{}'");
+  EXPECT_EQ(Check("5").code, 0);
+  pid_t child = 0;
+  std::ifstream(folder_ + "/child") >> child;
+  ASSERT_GT(child, 0);
+  // It was told to go, and is gone once it has run again.
+  std::string state;
+  for (int look = 0; look < 3000; ++look) {
+    state = StateOf(child);
+    if (state.empty() || state == "Z" || state == "X") break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_THAT(state, AnyOf("", "Z", "X"));
 }
 
 TEST_F(GpuCheck, WhatCannotBeReadFails) {
