@@ -56,8 +56,9 @@ class Lines {
   absl::Status WhyFailed(int peer, absl::Duration patience) const;
 
  protected:
-  // How long a peer may take to answer: its listening thread does nothing else.
-  static constexpr absl::Duration kPatience = absl::Milliseconds(500);
+  // How long a peer may take to answer: its listening thread does nothing else. Half of it was too little where twenty programs shared
+  // each core.
+  static constexpr absl::Duration kPatience = absl::Seconds(1);
 
   // What a peer says when it is asked.
   struct Answer {
