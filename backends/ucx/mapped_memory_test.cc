@@ -285,19 +285,35 @@ TEST(UcxTransport, ALateRankNamesItsOtherGroup) {
   });
 }
 
-TEST(UcxTransport, SleepsWhileItWaits) {
-  comm::MemoryStore store;
-  auto pair = ConnectTransports(store, 2);
-  char byte = 0;
-  const comm::Transfer in = pair[0]->Receive(1, comm::Channel::kData, &byte, 1);
+// Of a transfer that its peer does nothing for.
+void ExpectSleepUntilLate(UcxTransport& transport, comm::Transfer transfer) {
   timespec before = {}, after = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
-  const absl::Status told = pair[0]->Wait(in, std::chrono::steady_clock::now() + std::chrono::milliseconds(500));
+  const absl::Status told = transport.Wait(transfer, std::chrono::steady_clock::now() + std::chrono::milliseconds(500));
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
   EXPECT_TRUE(absl::IsDeadlineExceeded(told)) << told;
   const double used_ms =
       1e3 * static_cast<double>(after.tv_sec - before.tv_sec) + 1e-6 * static_cast<double>(after.tv_nsec - before.tv_nsec);
   EXPECT_LT(used_ms, 100);
+}
+
+TEST(UcxTransport, SleepsWhileItWaits) {
+  comm::MemoryStore store;
+  auto pair = ConnectTransports(store, 2);
+  char byte = 0;
+  ExpectSleepUntilLate(*pair[0], pair[0]->Receive(1, comm::Channel::kData, &byte, 1));
+}
+
+// UCX has sends queued, for which the peer that stands still has no room.
+TEST(UcxTransport, SleepsWhileAPeerTakesNothing) {
+  for (const int64_t bytes : {int64_t{5000}, int64_t{60000}, int64_t{1} << 20}) {
+    comm::MemoryStore store;
+    auto pair = ConnectTransports(store, 2);
+    std::vector<char> data(static_cast<size_t>(bytes));
+    for (int i = 0; i < 200; ++i) pair[0]->Send(1, comm::Channel::kData, data.data(), bytes);
+    ExpectSleepUntilLate(*pair[0], pair[0]->Receive(1, comm::Channel::kData, data.data(), bytes));
+    pair[0]->Quiesce();  // `data` ends here.
+  }
 }
 
 int64_t EntriesIn(const char* folder) {

@@ -27,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 // How long endpoints may take to close, all together, and messages to end with them.
 constexpr std::chrono::milliseconds kMostClosing{1000};
+// How long a peer may take to make room, where it runs, before whoever waits for it sleeps; and in what turns it looks then.
+constexpr std::chrono::milliseconds kHope{10};
+constexpr std::chrono::milliseconds kTurn{1};
 
 // This process's TCP sockets that listen at one address, as UCX's do; sorted.
 std::vector<int> Listeners() {
@@ -167,17 +170,24 @@ void UcxWorker::Receive(ucp_tag_t tag, void* data, size_t bytes, UcxMessage& mes
 bool UcxWorker::Progress(const UcxMessage& message, int rounds) {
   const device::VendorScope scope;
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (int i = 0; i < rounds && !message.done && !closed_; ++i) ucp_worker_progress(worker_);
+  for (int i = 0; i < rounds && !message.done && !closed_; ++i) moved_ = ucp_worker_progress(worker_) > 0 || moved_;
   return message.done;
 }
 
 void UcxWorker::Sleep(int wake, std::chrono::milliseconds most) {
+  pollfd entries[] = {{.fd = events_, .events = POLLIN, .revents = 0}, {.fd = wake, .events = POLLIN, .revents = 0}};
   {
     const device::VendorScope scope;
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!closed_ && ucp_worker_arm(worker_) != UCS_OK) return;  // There is something to do.
+    if (!closed_ && ucp_worker_arm(worker_) != UCS_OK) {
+      // There is something to do; but what is queued for a peer that has no room, which UCX takes for such too, may wait for long.
+      const Clock::time_point now = Clock::now();
+      if (std::exchange(moved_, false)) last_moved_ = now;
+      if (now - last_moved_ < kHope) return;
+      most = std::min(most, kTurn);
+      entries[0].fd = -1;  // It says that there is something to do.
+    }
   }
-  pollfd entries[] = {{.fd = events_, .events = POLLIN, .revents = 0}, {.fd = wake, .events = POLLIN, .revents = 0}};
   poll(entries, 2, static_cast<int>(most.count()));
 }
 

@@ -106,6 +106,8 @@ class UcxWorker {
   std::vector<int> listeners_;  // UCX's
   std::vector<std::unique_ptr<End>> ends_;
   bool closed_ = false;
+  bool moved_ = false;  // since Sleep last noted when anything did
+  std::chrono::steady_clock::time_point last_moved_;
 };
 
 }  // namespace zeroshard::backends
