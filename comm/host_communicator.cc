@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/host_memory_view.h"
+#include "zeroshard/comm/last_operation.h"
 #include "zeroshard/comm/operation_queue.h"
 #include "zeroshard/comm/schedules/exchange.h"
 #include "zeroshard/device/first_error.h"
@@ -149,11 +150,12 @@ class HostCommunicator final : public Communicator {
     OperationHeader header = MakeHeader(operation, transport_->number(rank()), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);
+    if (options_.watch != nullptr) NoteOperation(operation, last_);
     exchange_.Tell(header, view_.call(), operation.traffic);
     // While the peers' headers are on their way:
     NoteBegun(operation);
     transport_->Doing(header);
-    if (options_.watch != nullptr) options_.watch->Note(NoteOperation(operation));
+    if (options_.watch != nullptr) options_.watch->Note(last_);
     ZS_RETURN_IF_ERROR(exchange_.Hear(header, AboutNow() + timeout_));
     return view_.Run([this](const HostCall& call) { return RunSchedule(exchange_, call, schedules_); });
   }
@@ -182,6 +184,7 @@ class HostCommunicator final : public Communicator {
   HostMemoryView view_;
   device::Buffer scratch_;
   Exchange exchange_;
+  LastOperation last_;  // kept: to clear one costs more than to fill it in
 
   OperationQueue queue_;
   static_assert(OperationQueue::kMost >= kRing);

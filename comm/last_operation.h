@@ -1,14 +1,14 @@
 // The collective that a rank began last, as others are told of it: fixed size, so that noting one allocates nothing.
 //
 // Example:
-//   LastOperation last = NoteOperation(operation);
+//   LastOperation last;
+//   NoteOperation(operation, last);
 //   Describe(last);                     // "all-gather #41 'block.3' (fp32, 1024 elements)"
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -29,16 +29,21 @@ struct LastOperation {
   std::array<char, 32> group = {};  // likewise: Operation::group
 };
 
-inline LastOperation NoteOperation(const Operation& operation) {
-  LastOperation last;
+// Into `last`, which may hold an earlier one: what is behind a text's zero stays.
+inline void NoteOperation(const Operation& operation, LastOperation& last) {
+  const auto put = [](std::string_view from, auto& to) {
+    const size_t length = std::min(from.size(), to.size() - 1);
+    std::copy_n(from.begin(), length, to.begin());
+    to[length] = '\0';
+  };
   last.number = operation.sequence;
   last.id = operation.record.id;
   last.kind = operation.kind;
   last.dtype = operation.in_dtype;
   last.count = operation.count;
-  std::memcpy(last.label.data(), operation.label.data(), std::min(operation.label.size(), last.label.size() - 1));
-  std::memcpy(last.group.data(), operation.group.data(), std::min(operation.group.size(), last.group.size() - 1));
-  return last;
+  last.ended = false;
+  put(operation.label, last.label);
+  put(operation.group, last.group);
 }
 
 inline std::string Describe(const LastOperation& last) {

@@ -38,7 +38,8 @@ class Communicator::Ring {
 
   explicit Ring(device::Device& device);
 
-  // The slot of the next ticket, its operation reset; holds the caller until the operation that had it has ended.
+  // The slot of the next ticket; holds the caller until the operation that had it has ended. What CheckOperation adds to, and the
+  // record, are reset; all else of a call is the caller's to set.
   Slot& Claim();
   // Brings the next slot's lines, which were last used long ago, while nobody waits for them.
   void PrefetchNext() const;

@@ -2,7 +2,8 @@
 //
 // Example:
 //   RankWatch* const watch = store.watch();      // null where the store keeps none
-//   watch->Note(NoteOperation(operation));
+//   NoteOperation(operation, last);
+//   watch->Note(last);
 //   ...
 //   watch->WhoIsMissing();      // "rank 2 is missing (silent for 3 s); its last operation was all-gather #41 'block.3' (...)"
 #pragma once

@@ -77,8 +77,8 @@ Span* Recorder::Begin(SpanKind kind, Track track, std::string_view label) {
 // Each field by itself: what is set as a whole costs more than all the rest.
 Recorder::Open Recorder::Issue(const Issued& issued) {
   Open open;
-  open.by_ticks = issued.brief && !tracing();
-  const int64_t now = open.Now();
+  if (issued.brief && !tracing()) open.clock = &LastTickNs;
+  const int64_t now = open.clock();
   if (tracing()) open.span = Room();
   std::lock_guard<std::mutex> lock(mutex_);
   open.id = ++issued_;
@@ -106,7 +106,7 @@ Recorder::Open Recorder::Issue(const Issued& issued) {
 }
 
 void Recorder::Began(const Open& open, int64_t ready_ns) {
-  const int64_t now = open.Now();
+  const int64_t now = open.clock();
   for (Span* span : {Holds(open) ? open.flight : nullptr, open.span}) {
     if (span == nullptr) continue;
     Store(span->ready_ns, ready_ns);
@@ -117,7 +117,7 @@ void Recorder::Began(const Open& open, int64_t ready_ns) {
 void Recorder::Ended(const Open& open) {
   const bool held = Holds(open);
   if (!held || Load(open.flight->ended_ns) != 0) return;
-  const int64_t now = open.Now();
+  const int64_t now = open.clock();
   Store(open.flight->ended_ns, now);
   // A stream may have stamped it.
   if (open.span != nullptr && Load(open.span->ended_ns) == 0) Store(open.span->ended_ns, now);

@@ -62,8 +62,7 @@ class Recorder {
     Span* flight = nullptr;
     Span* span = nullptr;  // null where spans of collectives are off
     uint64_t id = 0;
-    bool by_ticks = false;
-    int64_t Now() const { return by_ticks ? LastTickNs() : NowNs(); }
+    int64_t (*clock)() = &NowNs;
   };
 
   Recorder();

@@ -166,7 +166,11 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   }
 
   absl::Status Start(comm::Operation& operation, Flights::Flight& flight) {
-    if (joined_.notes->watch() != nullptr) joined_.notes->watch()->Note(comm::NoteOperation(operation));
+    if (joined_.notes->watch() != nullptr) {
+      comm::LastOperation last;
+      comm::NoteOperation(operation, last);
+      joined_.notes->watch()->Note(last);
+    }
     ZS_RETURN_IF_ERROR(steps_.Agree(HeaderOf(operation), flight.step, stop_agreeing_));
     if (!joined_.handle->Enter()) return absl::OkStatus();  // Aborted meanwhile.
     NoteBegun(operation);

@@ -1,7 +1,7 @@
 // Mailboxes: short messages between ranks of one host, in memory that all of them share: headers, tokens, small results.
 //
 // Each rank owns a box for every sender and channel, of kSlots messages, and a bell that wakes it. The n-th message of a box lies
-// in slot n mod kSlots, whose turn says so. One thread of a rank puts, takes and sleeps at a time; Ring comes from any.
+// in the slot of n mod kSlots, whose turn says so. One thread of a rank puts, takes and sleeps at a time; Ring comes from any.
 //
 // Note: who writes what. Only senders write slots, and only the owner counts what it has taken, on a line of its own that a sender
 // reads when it knows of no room: so a message crosses from core to core once, and nothing crosses back.
@@ -33,6 +33,9 @@ class Mailboxes {
   static constexpr int64_t kMostBytes = 120;  // of a message: a header
   static constexpr uint64_t kSlots = 16;
   static_assert(kSlots >= comm::kMaxInFlight);
+  // Where message n of a box lies: not one behind the other, nor in any even stride, or the receiver's processor would fetch the next
+  // ones ahead, out of the cache of the sender that is about to write them.
+  static constexpr std::array<uint8_t, kSlots> kPlaces = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 
   // Of each rank's part of the region, from `offset` on.
   static int64_t Bytes(int world_size);
@@ -72,7 +75,7 @@ class Mailboxes {
     return static_cast<size_t>(sender) * comm::kChannels + static_cast<size_t>(channel);
   }
   Slot& SlotOf(int owner, int sender, comm::Channel channel, uint64_t number) {
-    return slots_[static_cast<size_t>(owner)][BoxOf(sender, channel) * kSlots + number % kSlots];
+    return slots_[static_cast<size_t>(owner)][BoxOf(sender, channel) * kSlots + kPlaces[number % kSlots]];
   }
   static uint32_t TurnOf(uint64_t number) { return static_cast<uint32_t>(number / kSlots) + 1; }
   static void Ring(Bell& bell);
