@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "zeroshard/device/cpu/test_arrays.h"
 #include "zeroshard/device/cuda/cuda_device.h"
+#include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/doubles/control.h"
 
 namespace zeroshard::device::cuda {
@@ -129,7 +130,13 @@ TEST(CudaGemmChoices, ThatAreTakenReachPlansThatWereMade) {
   ASSERT_NE(device->ProductChoices(), other->ProductChoices());
   ASSERT_TRUE(device->TakeProductChoices(other->ProductChoices()).ok());
   EXPECT_EQ(device->ProductChoices(), other->ProductChoices());
+  // Were it run by that for the first time now, the double would end the test (doubles/loading.h).
+  const auto communication = device->MakeStream(StreamKind::kCommunication);
+  bool arrived = false;
+  doubles::EnqueuePolled(CudaStream::Of(*communication).native(), "nccl", {}, [&](const AddressMap&) { return arrived; });
   EXPECT_EQ(with(*device, *gemm), with(*other, *in_fp32));
+  arrived = true;
+  communication->Synchronize();
 }
 
 // Another shape's algorithm, or bytes that are none.
