@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <latch>
 #include <string>
 #include <vector>
 
@@ -295,8 +296,10 @@ TEST_P(FailureTest, OfAPartIsOneOfTheWhole) {
 
 TEST_P(FailureTest, OfTheWholeIsOneOfItsParts) {
   Group group(GetParam(), 3);
-  group.Run([](Communicator& rank) {
+  std::latch split(3);
+  group.Run([&](Communicator& rank) {
     const auto part = rank.Split(rank.rank() == 0 ? 0 : 1, rank.rank());
+    split.arrive_and_wait();
     ASSERT_TRUE(part.ok()) << part.status();
     if (rank.rank() == 0) rank.Abort(absl::UnavailableError("has had enough"));
     absl::Status ended;
