@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
@@ -45,6 +46,14 @@ struct Setting {
   return true;
 }();
 
+// Whether no RDMA port is among what carries messages between hosts: those have a colon, "mlx5_0:1".
+bool OverTcpAlone(const UcxNetworks& networks) {
+  if (const char* const ways = std::getenv("UCX_TLS"); ways != nullptr) return std::string_view(ways) == "tcp";
+  const char* const said = std::getenv("UCX_NET_DEVICES");
+  const std::string_view devices = said != nullptr ? said : networks.devices;
+  return !devices.empty() && devices.find(':') == std::string_view::npos;
+}
+
 constexpr Setting kSettings[] = {
     {"KEEPALIVE_INTERVAL", "1s"},
     {"KEEPALIVE_NUM_EPS", "1024"},
@@ -61,6 +70,7 @@ class Configuration {
     if (ways == UcxWays::kSharedMemory) return Set({"TLS", "sysv"});
     ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_TLS", {"TLS", "^cma,posix"}));
     ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_NET_DEVICES", {"NET_DEVICES", networks.devices.c_str()}));
+    if (OverTcpAlone(networks)) ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_RNDV_THRESH", {"RNDV_THRESH", "inf"}));
     // A setting of TCP's memory domain: UCX 1.13 takes those of domains without their prefix.
     return SetUnlessSaid("UCX_TCP_AF_PRIO", {"AF_PRIO", networks.families.c_str()});
   }

@@ -2,8 +2,12 @@
 //
 // Shared memory is kept although peers may fail (UCX leaves it for TCP by default), a peer that died is noticed within a second
 // or two, and CMA, slower than mapped memory, is left out. Shared memory is System V's, which no folder bounds (containers'
-// /dev/shm is small), and which the system takes back with the last process that holds it. UCX_TLS and UCX_NET_DEVICES of the
-// environment are the user's, and stay. What UCX logs goes to glog: its own log would go to the standard output.
+// /dev/shm is small), and which the system takes back with the last process that holds it. UCX_TLS, UCX_NET_DEVICES and
+// UCX_RNDV_THRESH of the environment are the user's, and stay. What UCX logs goes to glog: its own log would go to the standard output.
+//
+// Note: Over TCP alone. There UCX's rendezvous for long messages asks the receiver before it sends, and the question and its answer
+// stand in the same connection behind the pieces that are on their way: each direction stands still while the other one answers.
+// So long messages are sent at once. That no sender runs further ahead than a schedule has pieces under way, UcxWorker::Send sees to.
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size, UcxWays::kAll));

@@ -31,6 +31,9 @@ constexpr std::chrono::milliseconds kMostClosing{1000};
 constexpr std::chrono::milliseconds kHope{10};
 constexpr std::chrono::milliseconds kTurn{1};
 
+// A send of more ends when its receiver has begun to receive it, so that no more of them lie about there than are under way here.
+constexpr size_t kMostUnasked = 16 << 10;
+
 // This process's TCP sockets that listen at one address, as UCX's do; sorted.
 std::vector<int> Listeners() {
   std::vector<int> listeners;
@@ -151,7 +154,8 @@ void UcxWorker::Send(int peer, ucp_tag_t tag, const void* data, size_t bytes, Uc
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   parameters.cb.send = &OnSent;
   parameters.user_data = &message;
-  Begun(ucp_tag_send_nbx(ends_[static_cast<size_t>(peer)]->endpoint, data, bytes, tag, &parameters), message);
+  const auto send = bytes > kMostUnasked ? &ucp_tag_send_sync_nbx : &ucp_tag_send_nbx;
+  Begun(send(ends_[static_cast<size_t>(peer)]->endpoint, data, bytes, tag, &parameters), message);
 }
 
 void UcxWorker::Receive(ucp_tag_t tag, void* data, size_t bytes, UcxMessage& message) {
