@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -83,6 +85,19 @@ struct RankWork {
   RankBody body;
 };
 
+// What a body throws is an error of its rank: the others are told of it, whether they are processes or threads of this one.
+absl::StatusOr<int> Call(const RankBody& body, comm::Communicator& communicator) {
+  try {
+    return body(communicator);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory: a std::bad_alloc was thrown");
+  } catch (const std::exception& thrown) {
+    return absl::InternalError(absl::StrCat("an exception was thrown: ", thrown.what()));
+  } catch (...) {
+    return absl::InternalError("an exception was thrown that is no std::exception");
+  }
+}
+
 // One rank from device to farewell. `code` is what the process would end with for the rank's sake.
 absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const RankWork& work, int& code) {
   const absl::StatusOr<std::unique_ptr<device::Device>> made = MakeRanksDevice(plan, rank);
@@ -120,7 +135,7 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
     code = ExitCodeOf(communicator.status(), Phase::kConnecting);
     return communicator.status();
   }
-  absl::StatusOr<int> ended = work.body(**communicator);
+  absl::StatusOr<int> ended = Call(work.body, **communicator);
   if (!ended.ok()) {
     (*communicator)->Abort(ended.status());
     code = ExitCodeOf(ended.status(), Phase::kRunning);

@@ -61,7 +61,7 @@ inline constexpr int kDefaultRanks = 2;
 // missing or unknown store, each with the remedy; kFailedPrecondition, with --device=cuda: why no GPU can be used, or too few.
 absl::StatusOr<JobPlan> PlanJob(const JobOptions& options);
 
-// What one rank does; gives the rank's exit code. An error ends the job.
+// What one rank does; gives the rank's exit code. An error ends the job, and so does what it throws.
 using RankBody = std::function<absl::StatusOr<int>(comm::Communicator& communicator)>;
 
 // Whether a rank's device is good for the work: asked when it is made, before the rank speaks to another. An error is why not to start.
