@@ -1,35 +1,53 @@
 #include "zeroshard/trainer/agreement.h"
 
-#include <memory>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/trainer/host_collectives.h"
 
 namespace zeroshard::trainer {
 namespace {
 
+constexpr char kLabel[] = "agreement";
+
 // Every rank's number, by rank.
 absl::StatusOr<std::vector<int64_t>> GatherNumbers(comm::Communicator& communicator, int64_t mine) {
-  device::Device& device = communicator.device();
-  const int64_t ranks = communicator.world_size();
-  ZS_ASSIGN_OR_RETURN(const device::Buffer one, device.Allocate(8, device::Use::kData, "number of this rank"));
-  ZS_ASSIGN_OR_RETURN(const device::Buffer all, device.Allocate(8 * ranks, device::Use::kData, "numbers of all ranks"));
-  const device::Array in = one.array(device::DType::kInt64), out = all.array(device::DType::kInt64);
-  const std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCompute);
-  device.CopyFromHost(*stream, &mine, in);
-  stream->Synchronize();
+  std::vector<int64_t> numbers(static_cast<size_t>(communicator.world_size()));
+  numbers[static_cast<size_t>(communicator.rank())] = mine;
+  const auto gather = [&](const device::Array& all, const comm::CallOptions& options) {
+    return communicator.AllGather(all.Slice(communicator.rank(), 1), all, options);
+  };
   ZS_RETURN_IF_ERROR(
-      communicator.AllGather(in, out, {.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "agreement"})
-          .Wait());
-  std::vector<int64_t> numbers(static_cast<size_t>(ranks));
-  device.CopyToHost(*stream, out, numbers.data());
-  stream->Synchronize();
-  ZS_RETURN_IF_ERROR(device.status());
+      OnHostBytes(communicator, numbers.data(), communicator.world_size(), device::DType::kInt64, kLabel, gather));
   return numbers;
+}
+
+// "--lr=0.5 where rank 0 has --lr=0.1": of settings that are not the same; but the seed, which is rank 0's for all. Empty where none is.
+std::string Differences(const std::string& theirs, const std::string& rank_zeros) {
+  using Json = nlohmann::json;
+  constexpr size_t kMost = 3;
+  const Json a = Json::parse(theirs, nullptr, /*allow_exceptions=*/false);
+  const Json b = Json::parse(rank_zeros, nullptr, /*allow_exceptions=*/false);
+  if (!a.is_object() || !b.is_object() || a.empty() || b.empty()) return "";
+  const Json &settings = a.front(), &others = b.front();
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : settings.items()) {
+    const Json other = others.value(name, Json());
+    if (name == "seed" || other == value) continue;
+    parts.push_back(absl::StrCat("--", name, "=", value.dump(), " where rank 0 has --", name, "=", other.dump()));
+  }
+  if (parts.size() > kMost) {
+    const size_t more = parts.size() - kMost;
+    parts.resize(kMost);
+    parts.push_back(absl::StrCat(more, " more"));
+  }
+  return absl::StrJoin(parts, ", ");
 }
 
 }  // namespace
@@ -62,14 +80,18 @@ int64_t Fingerprint(const TrainOptions& options) {
   return static_cast<int64_t>(hash);
 }
 
-absl::Status CheckAgreement(comm::Communicator& communicator, int64_t fingerprint) {
-  ZS_ASSIGN_OR_RETURN(const std::vector<int64_t> all, GatherNumbers(communicator, fingerprint));
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", rank, " was not given rank 0's flags or data: give every rank the same"));
-  }
-  return absl::OkStatus();
+absl::Status CheckAgreement(comm::Communicator& communicator, const TrainOptions& options) {
+  ZS_ASSIGN_OR_RETURN(const std::vector<int64_t> all, GatherNumbers(communicator, Fingerprint(options)));
+  const auto other = std::find_if(all.begin(), all.end(), [&](int64_t fingerprint) { return fingerprint != all[0]; });
+  if (other == all.end()) return absl::OkStatus();
+  const auto rank = static_cast<int>(other - all.begin());
+  std::string theirs = options.config, rank_zeros = options.config;
+  ZS_RETURN_IF_ERROR(BroadcastText(communicator, rank, theirs, kLabel));
+  ZS_RETURN_IF_ERROR(BroadcastText(communicator, /*root=*/0, rank_zeros, kLabel));
+  const std::string differences = Differences(theirs, rank_zeros);
+  return absl::FailedPreconditionError(absl::StrCat("rank ", rank, " was not given rank 0's flags or data: ",
+                                                    differences.empty() ? "" : absl::StrCat("it has ", differences, "; "),
+                                                    "give every rank the same"));
 }
 
 }  // namespace zeroshard::trainer

@@ -2,7 +2,7 @@
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(options.run.seed, AgreeOnSeed(communicator, options.run.seed));
-//   ZS_RETURN_IF_ERROR(CheckAgreement(communicator, Fingerprint(options)));
+//   ZS_RETURN_IF_ERROR(CheckAgreement(communicator, options));
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ absl::StatusOr<uint64_t> AgreeOnSeed(comm::Communicator& communicator, uint64_t 
 // A number over everything in the options that changes what is computed, but the seed.
 int64_t Fingerprint(const TrainOptions& options);
 
-// Collective. Errors: kFailedPrecondition, on every rank, with the first rank whose fingerprint is not rank 0's.
-absl::Status CheckAgreement(comm::Communicator& communicator, int64_t fingerprint);
+// Collective. Errors: kFailedPrecondition, on every rank, with the first rank whose fingerprint is not rank 0's, and in what their
+// settings (TrainOptions::config) differ, where those tell.
+absl::Status CheckAgreement(comm::Communicator& communicator, const TrainOptions& options);
 
 }  // namespace zeroshard::trainer

@@ -13,45 +13,16 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/trainer/data/input_file.h"
 #include "zeroshard/trainer/data/output_file.h"
+#include "zeroshard/trainer/host_collectives.h"
 
 namespace zeroshard::trainer {
 namespace {
 
 using comm::Communicator;
-using device::Array;
-using device::DType;
 
 constexpr char kChecksum[] = "checksum\t";
 constexpr int64_t kLargestFile = 16 << 20;
-constexpr comm::CallOptions kCall = {.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "product choices"};
-
-// `bytes` goes through device memory, and comes back as `collective` leaves it there.
-template <class Collective>
-absl::Status Through(Communicator& communicator, void* bytes, int64_t count, DType dtype, Collective collective) {
-  device::Device& device = communicator.device();
-  ZS_ASSIGN_OR_RETURN(const device::Buffer buffer, device.Allocate(count, device::Use::kData, "products' algorithms"));
-  const Array array = buffer.array(dtype);
-  const std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCompute);
-  device.CopyFromHost(*stream, bytes, array);
-  stream->Synchronize();
-  ZS_RETURN_IF_ERROR(collective(array).Wait());
-  device.CopyToHost(*stream, array, bytes);
-  stream->Synchronize();
-  return device.status();
-}
-
-absl::Status BroadcastBytes(Communicator& communicator, int root, void* bytes, int64_t count) {
-  return Through(communicator, bytes, count, DType::kUint8,
-                 [&](const Array& array) { return communicator.Broadcast(array, array, root, kCall); });
-}
-
-// `text` becomes the root's.
-absl::Status BroadcastText(Communicator& communicator, int root, std::string& text) {
-  auto size = static_cast<int64_t>(text.size());
-  ZS_RETURN_IF_ERROR(BroadcastBytes(communicator, root, &size, sizeof size));
-  text.resize(static_cast<size_t>(size));
-  return size == 0 ? absl::OkStatus() : BroadcastBytes(communicator, root, text.data(), size);
-}
+constexpr char kLabel[] = "product choices";
 
 std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
 
@@ -73,11 +44,12 @@ absl::Status AddOtherRanks(Communicator& communicator, const std::string& own, s
   for (;;) {
     std::string lacking = Lacking(text, own);
     int64_t next = lacking.empty() ? communicator.world_size() : communicator.rank();
-    ZS_RETURN_IF_ERROR(Through(communicator, &next, sizeof next, DType::kInt64, [&](const Array& array) {
-      return communicator.AllReduce(array, array, comm::ReduceOp::kMin, kCall);
-    }));
+    const auto least = [&](const device::Array& array, const comm::CallOptions& options) {
+      return communicator.AllReduce(array, array, comm::ReduceOp::kMin, options);
+    };
+    ZS_RETURN_IF_ERROR(OnHostBytes(communicator, &next, 1, device::DType::kInt64, kLabel, least));
     if (next == communicator.world_size()) return absl::OkStatus();
-    ZS_RETURN_IF_ERROR(BroadcastText(communicator, static_cast<int>(next), lacking));
+    ZS_RETURN_IF_ERROR(BroadcastText(communicator, static_cast<int>(next), lacking, kLabel));
     absl::StrAppend(&text, lacking);
   }
 }
@@ -95,11 +67,11 @@ absl::Status ShareProductChoices(Communicator& communicator, const std::string& 
   const std::string own = device.ProductChoices();
   if (own.empty()) return device.TakeProductChoices(saved);
   std::string given = saved;
-  ZS_RETURN_IF_ERROR(BroadcastText(communicator, /*root=*/0, given));
+  ZS_RETURN_IF_ERROR(BroadcastText(communicator, /*root=*/0, given, kLabel));
   std::string text = given;
   if (given.empty()) {
     text = own;
-    ZS_RETURN_IF_ERROR(BroadcastText(communicator, /*root=*/0, text));
+    ZS_RETURN_IF_ERROR(BroadcastText(communicator, /*root=*/0, text, kLabel));
     ZS_RETURN_IF_ERROR(AddOtherRanks(communicator, own, text));
   }
   const absl::Status taken = device.TakeProductChoices(text);

@@ -67,7 +67,7 @@ class Training {
 
 absl::Status Training::Prepare() {
   ZS_ASSIGN_OR_RETURN(const double peak, ProductPeak(communicator_.device(), options_.run.engine.dtype));
-  ZS_RETURN_IF_ERROR(CheckAgreement(communicator_, Fingerprint(options_)));
+  ZS_RETURN_IF_ERROR(CheckAgreement(communicator_, options_));
   ZS_ASSIGN_OR_RETURN(options_.run.seed, AgreeOnSeed(communicator_, options_.run.seed));
   const RunOptions& run = options_.run;
   const auto first_weights = [&](zero::Engine& engine, const std::vector<model::UnitSpec>& units) {

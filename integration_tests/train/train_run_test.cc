@@ -160,7 +160,9 @@ TEST(Train, RanksWithOtherFlagsAreToldSo) {
   ToolProcess zero("tools/train", Small({store}), {"RANK=0", "WORLD_SIZE=2"});
   for (const ToolResult& result : {zero.Wait(), one.Wait()}) {
     EXPECT_EQ(result.code, 4);
-    EXPECT_THAT(LastLine(result.errors), HasSubstr("rank 1 was not given rank 0's flags"));
+    EXPECT_THAT(LastLine(result.errors),
+                HasSubstr("rank 1 was not given rank 0's flags or data: it has --lr=0.5 where rank 0 has "
+                          "--lr=0.002; give every rank the same"));
   }
 }
 
