@@ -51,7 +51,11 @@ if [ $? -eq 2 ]; then
   printf '%s\n' "$reason" | tail -1 >&2
   exit 2
 fi
-gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
+if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
+else
+  gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
+fi
 
 ok=true
 lines=()
@@ -237,6 +241,30 @@ train_check() {
   check "$1" bash -c 'summary=$1; shift; "$@" --summary="$summary" >&2 && cat "$summary"' train "$results/$1.summary" "${@:2}"
 }
 
+# stages SIZES: what stage 3 costs on all GPUs: its tokens per second of stage 0's.
+stages() {
+  local stage sizes=${1/--batch=32/--batch=$((32 * gpus))}
+  for stage in 0 3; do
+    # shellcheck disable=SC2086
+    train_check "train_stage_$stage" "$bin/train" --backend=nccl --nproc="$gpus" --stage=$stage --dtype=bf16 --clip=1 --sample=0 \
+      --data="$bundle/run/tokens.bin" $sizes
+  done
+  note "$(python3 - "$results" <<'P'
+import json, sys
+def speed(stage):
+    try:
+        return json.loads([l for l in open(f"{sys.argv[1]}/train_stage_{stage}.out") if l.startswith("{")][-1])["tokens_per_s"]
+    except (OSError, IndexError, ValueError, KeyError):
+        return None
+plain, sharded = speed(0), speed(3)
+ratio = sharded / plain if plain and sharded else None
+passed = ratio is not None and ratio >= 0.95
+print(json.dumps({"check": "compare_stages", "passed": passed, "error": "" if passed else "of_stage_0 is to be 0.95",
+                  "result": {"stage_0_tokens_per_s": plain, "stage_3_tokens_per_s": sharded, "of_stage_0": ratio}}))
+P
+  )"
+}
+
 phase_4() {
   local size layers heads width of_floor of_peak sizes run
   local -A shapes=()
@@ -255,6 +283,7 @@ phase_4() {
 124M 12 12 768
 774M 36 20 1280
 S
+  [ "$gpus" -lt 2 ] || stages "${shapes[124M]}"
   # Later, since its compiler may take what is left of the time.
   while read -r size of_floor of_peak; do
     if python3 -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null; then

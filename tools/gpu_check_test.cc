@@ -151,6 +151,16 @@ TEST_F(GpuCheck, HoldsAStepAgainstItsFloorAndTheCard) {
   EXPECT_EQ(compared["power_w_max"], 650);
 }
 
+TEST_F(GpuCheck, HoldsStageThreeAgainstStageZeroOnSeveralGpus) {
+  TrainThatTakes(0.09);
+  Check("4", "CUDA_VISIBLE_DEVICES=0");
+  EXPECT_EQ(Phase(4).dump().find("compare_stages"), std::string::npos);
+  Check("4", "CUDA_VISIBLE_DEVICES=0,1");
+  const Json stages = Named(Phase(4), "compare_stages");
+  EXPECT_EQ(stages["passed"], true) << stages;
+  EXPECT_EQ(stages["result"]["of_stage_0"], 1.0) << stages;
+}
+
 TEST_F(GpuCheck, AStepThatIsTooFarFromItsFloorFailsWithTheBound) {
   TrainThatTakes(/*floor_s=*/0.077);
   EXPECT_EQ(Check("4").code, 1);
