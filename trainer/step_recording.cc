@@ -99,8 +99,8 @@ absl::StatusOr<std::unique_ptr<StepRecording>> StepRecording::Create(comm::Commu
   device.recorder().Rewind(0);
   device.recorder().Reserve(spans);
   recording->charged_bytes_ = spans * static_cast<int64_t>(sizeof(Span));
-  device.ledger().Charge(Use::kData, recording->charged_bytes_);
-  device.ledger().Predict(Use::kData, recording->charged_bytes_);
+  device.host().ledger().Charge(Use::kData, recording->charged_bytes_);
+  device.host().ledger().Predict(Use::kData, recording->charged_bytes_);
   if (traced > 0) {
     ZS_ASSIGN_OR_RETURN(recording->clock_ahead_ns_, MeasureClockOffset(communicator));
   } else {
@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<StepRecording>> StepRecording::Create(comm::Commu
 StepRecording::~StepRecording() {
   communicator_.device().recorder().Turn(Recorder::Mode::kOff);
   communicator_.device().recorder().SetStep(-1);
-  communicator_.device().ledger().Credit(Use::kData, charged_bytes_);
+  communicator_.device().host().ledger().Credit(Use::kData, charged_bytes_);
 }
 
 void StepRecording::BeginStep(int64_t step) {

@@ -43,10 +43,12 @@ TEST(GpuRanks, AreAsManyAsAskedFor) {
   const ToolResult fewer = RunTool("tools/comm_bench", Bench({"--backend=nccl", "--nproc=2"}), OnDoubles(3));
   EXPECT_EQ(fewer.code, 0) << fewer.errors;
   EXPECT_THAT(fewer.output, HasSubstr("# nccl, 2 ranks,"));
-  const ToolResult shared =
-      RunTool("tools/comm_bench", Bench({"--backend=gloo", "--device=cuda", "--nproc=3", "--share_gpu"}), OnDoubles(2));
-  EXPECT_EQ(shared.code, 0) << shared.errors;
-  EXPECT_THAT(shared.output, HasSubstr("# gloo, 3 ranks,"));
+  for (const std::string backend : {"gloo", "nccl"}) {
+    const ToolResult shared = RunTool(
+        "tools/comm_bench", Bench({"--backend=" + backend, "--device=cuda", "--nproc=3", "--share_gpu"}), OnDoubles(2));
+    EXPECT_EQ(shared.code, 0) << shared.errors;
+    EXPECT_THAT(shared.output, HasSubstr("# " + backend + ", 3 ranks,"));
+  }
 }
 
 // As a launcher does that gives all ranks the same local rank.

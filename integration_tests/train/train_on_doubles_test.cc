@@ -187,5 +187,21 @@ TEST(TrainOnDoublesOverNccl, NamesARankThatIsKilled) {
   EXPECT_THAT(result.errors, HasSubstr("rank 1"));
 }
 
+TEST(TrainOnDoubles, SaysWhatItsCardsHoldAndGive) {
+  const std::string path = ::testing::TempDir() + "/cards.json", trace = ::testing::TempDir() + "/cards.trace.json";
+  const ToolResult result = RunTool(
+      "tools/train", Small({"--backend=nccl", "--nproc=2", "--summary=" + path, "--trace=" + trace}, 4), OnDoubles());
+  ASSERT_EQ(result.code, 0) << result.errors;
+  const Json summary = Json::parse(ReadFile(path), nullptr, false);
+  EXPECT_GT(summary["mfu"], 0) << summary;
+  for (const Json& rank : summary["ranks"]) {
+    const Json& ledger = rank["ledger"];
+    EXPECT_GT(ledger["granularity"]["now"], 0) << rank;
+    EXPECT_GT(ledger["vendor_libraries"]["now"], 0) << rank;
+    EXPECT_GT(rank["peak_device_bytes"], ledger["parameters"]["peak"]) << rank;
+  }
+  EXPECT_THAT(ReadFile(trace), ::testing::HasSubstr("reduce-scatter"));
+}
+
 }  // namespace
 }  // namespace zeroshard::integration_tests
