@@ -1,6 +1,7 @@
 // A training run on device/late, or on device/cuda over the doubles: the bits of a CPU's or of another order's run, and each wait of it
 // left out in turn.
 
+#include <latch>
 #include <mutex>
 #include <set>
 #include <string>
@@ -64,8 +65,10 @@ TEST(TrainingRunOrder, ChangesNoBit) {
 
 TEST(TrainingRunOrder, ARunThatFailsInAStepIsDroppedWhenNothingIsQueuedAnyMore) {
   const auto make_device = [] { return device::MakeOrderedDevice({.order = LateOrder::kLazy}); };
+  std::latch started(2);
   zero::testing::RunOnRanks({.world_size = 2, .make_device = make_device}, [&](comm::Communicator& communicator) {
     const auto run = StartSmallRun(communicator, Options(2));
+    started.arrive_and_wait();
     communicator.Abort(absl::FailedPreconditionError("the test says so"));
     EXPECT_FALSE(run->Step(/*stop=*/false).ok());
   });
