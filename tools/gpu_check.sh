@@ -141,8 +141,11 @@ phase_2() {
   done
 }
 
-# The bits of a run: of golden's one object.
-bits() { python3 -c 'import json, sys; print(json.loads(open(sys.argv[1]).read().splitlines()[-1])["bits"])' "$1" 2>/dev/null; }
+# said NAME KEY: of the last object that a check's program printed; nothing where there is none.
+said() {
+  python3 -c 'import json, sys
+print(json.loads([l for l in open(sys.argv[1]) if l.startswith("{")][-1])[sys.argv[2]])' "$results/$1.out" "$2" 2>/dev/null
+}
 
 phase_3() {
   local ranks share=() golden
@@ -154,7 +157,7 @@ phase_3() {
     check "nccl_bench_$ranks" "$bin/comm_bench" --backend=nccl --reduction=tree "${share[@]}" --sizes=4,1048576,67108864
     check "nccl_golden_$ranks" "$bin/golden" "$golden" --backend=nccl --reduction=tree "${share[@]}" --stage=3
     check "gloo_golden_$ranks" "$bin/golden" "$golden" --backend=gloo --device=cuda "${share[@]}" --stage=3
-    if [ "$(bits "$results/nccl_golden_$ranks.out")" != "$(bits "$results/gloo_golden_$ranks.out")" ]; then
+    if [ "$(said "nccl_golden_$ranks" bits)" != "$(said "gloo_golden_$ranks" bits)" ]; then
       note "{\"check\": \"nccl_bits_$ranks\", \"passed\": false, \"error\": \"nccl's tree and gloo differ\"}"
     fi
   done
@@ -249,14 +252,9 @@ stages() {
     train_check "train_stage_$stage" "$bin/train" --backend=nccl --nproc="$gpus" --stage=$stage --dtype=bf16 --clip=1 --sample=0 \
       --data="$bundle/run/tokens.bin" $sizes
   done
-  note "$(python3 - "$results" <<'P'
+  note "$(python3 - "$(said train_stage_0 tokens_per_s)" "$(said train_stage_3 tokens_per_s)" <<'P'
 import json, sys
-def speed(stage):
-    try:
-        return json.loads([l for l in open(f"{sys.argv[1]}/train_stage_{stage}.out") if l.startswith("{")][-1])["tokens_per_s"]
-    except (OSError, IndexError, ValueError, KeyError):
-        return None
-plain, sharded = speed(0), speed(3)
+plain, sharded = (float(v) if v else None for v in sys.argv[1:])
 ratio = sharded / plain if plain and sharded else None
 passed = ratio is not None and ratio >= 0.95
 print(json.dumps({"check": "compare_stages", "passed": passed, "error": "" if passed else "of_stage_0 is to be 0.95",
