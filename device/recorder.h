@@ -53,8 +53,8 @@ class Recorder {
     int64_t bytes = 0;
     DType dtype = DType::kUint8;
     bool control = false;
-    bool brief =
-        false;  // takes about as long as reading a clock does: its times are the system's ticks', where nobody traces
+    // Takes about as long as reading a clock does: its times are the system's ticks', where nobody traces.
+    bool brief = false;
     Track track = 0;
   };
   // A collective that is under way: its entries in the two records. A copy speaks of the same one.

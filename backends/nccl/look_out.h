@@ -19,8 +19,8 @@
 
 namespace zeroshard::backends {
 
-// What befell an operation, in full: the rank, the operation, its group (Communicator::group), its bytes, `why`, and who is missing where `watch` (which may be null) knows
-// and `why` does not say so.
+// What befell an operation, in full: the rank, the operation, its group (Communicator::group), its bytes, `why`, and who is missing
+// where `watch` (which may be null) knows and `why` does not say so.
 absl::Status Explained(const comm::OperationHeader& operation, const std::string& group, const absl::Status& why,
                        comm::RankWatch* watch);
 
