@@ -109,18 +109,10 @@ class OneCudaDevice final : public CudaDevice {
   const Gpu& gpu() const override { return gpu_; }
 
   int64_t UsedBytes() const override {
-    size_t free_bytes = 0, total_bytes = 0;
-    if (cudaSetDevice(gpu_.ordinal) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) return 0;
-    return static_cast<int64_t>(total_bytes - free_bytes);
+    const CardBytes on_card = OnCard();
+    return on_card.total - on_card.free;
   }
-
-  int64_t FreeBytes() const override {
-    size_t free_bytes = 0, total_bytes = 0;
-    if (cudaSetDevice(gpu_.ordinal) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
-      return gpu_.memory_bytes;
-    }
-    return static_cast<int64_t>(free_bytes);
-  }
+  int64_t FreeBytes() const override { return OnCard().free; }
 
   // What the ledger files beside memory_'s and pinned memory is on the card, too: NCCL gave it (Communicator::Allocate).
   std::optional<CardMemory> card_memory() override {
@@ -215,6 +207,18 @@ class OneCudaDevice final : public CudaDevice {
   absl::Status status() const override { return errors_.status(); }
 
  private:
+  struct CardBytes {
+    int64_t free, total;
+  };
+  // All free, where the driver does not say.
+  CardBytes OnCard() const {
+    size_t free = 0, total = 0;
+    if (cudaSetDevice(gpu_.ordinal) != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) {
+      return {gpu_.memory_bytes, gpu_.memory_bytes};
+    }
+    return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+  }
+
   absl::Status MakeProducts() {
     if (products_ != nullptr) return absl::OkStatus();
     ZS_ASSIGN_OR_RETURN(products_, CudaProducts::Make(*this, setup_, gpu_.architecture));
