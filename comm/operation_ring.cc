@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "zeroshard/device/prefetch.h"
+
 namespace zeroshard::comm {
 namespace {
 
@@ -48,10 +50,8 @@ Communicator::Ring::Slot& Communicator::Ring::Claim() {
 }
 
 void Communicator::Ring::PrefetchNext() const {
-  constexpr size_t kLine = 64;
   const Slot& slot = slots_[next_ % kRing];
-  const char* const first = reinterpret_cast<const char*>(&slot);
-  for (size_t at = 0; at < sizeof(Slot); at += kLine) __builtin_prefetch(first + at, 1);
+  device::PrefetchToWrite(slot);
   __builtin_prefetch(slot.end.get(), 1);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "zeroshard/device/prefetch.h"
+
 namespace zeroshard::device {
 namespace {
 
@@ -29,13 +31,6 @@ Span CopyOf(const Span& span) {
   copy.dtype = span.dtype;
   copy.control = span.control;
   return copy;
-}
-
-// The next one's lines, which were last used long ago, come while nobody waits for them.
-void PrefetchToWrite(const Span& span) {
-  constexpr size_t kLine = 64;
-  const char* const first = reinterpret_cast<const char*>(&span);
-  for (size_t at = 0; at < sizeof(Span); at += kLine) __builtin_prefetch(first + at, 1);
 }
 
 bool Holds(const Recorder::Open& open) {
@@ -101,7 +96,7 @@ Recorder::Open Recorder::Issue(const Issued& issued) {
   span.dtype = issued.dtype;
   span.control = issued.control;
   if (open.span != nullptr) *open.span = span;
-  PrefetchToWrite(flight_[(open.id + 1) % kSlots]);
+  PrefetchToWrite(flight_[(open.id + 1) % kSlots]);  // which was last used long ago
   return open;
 }
 

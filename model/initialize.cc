@@ -5,17 +5,12 @@
 #include <numbers>
 #include <string_view>
 
+#include "zeroshard/device/text_hash.h"
+
 namespace zeroshard::model {
 namespace {
 
 constexpr double kDeviation = 0.02;
-
-// FNV-1a of a name, so that each parameter has a stream of its own.
-uint64_t Hash(std::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 // SplitMix64's finisher: a bijection of 64 bits in which every bit of the result depends on every bit of x.
 uint64_t Mix(uint64_t x) {
@@ -46,7 +41,7 @@ void Initialize(const ParameterSpec& parameter, int64_t layers, uint64_t seed, i
   }
   const bool residual = name.ends_with(".c_proj.weight");
   const double deviation = residual ? kDeviation / std::sqrt(2.0 * static_cast<double>(layers)) : kDeviation;
-  const uint64_t stream = Mix(seed) ^ Hash(name);
+  const uint64_t stream = Mix(seed) ^ device::TextHash(name);  // each parameter has one of its own
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(deviation * Normal(stream, first + static_cast<int64_t>(i)));
   }

@@ -9,24 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/text_hash.h"
 #include "zeroshard/trainer/host_collectives.h"
 
 namespace zeroshard::trainer {
 namespace {
 
 constexpr char kLabel[] = "agreement";
-
-// Every rank's number, by rank.
-absl::StatusOr<std::vector<int64_t>> GatherNumbers(comm::Communicator& communicator, int64_t mine) {
-  std::vector<int64_t> numbers(static_cast<size_t>(communicator.world_size()));
-  numbers[static_cast<size_t>(communicator.rank())] = mine;
-  const auto gather = [&](const device::Array& all, const comm::CallOptions& options) {
-    return communicator.AllGather(all.Slice(communicator.rank(), 1), all, options);
-  };
-  ZS_RETURN_IF_ERROR(
-      OnHostBytes(communicator, numbers.data(), communicator.world_size(), device::DType::kInt64, kLabel, gather));
-  return numbers;
-}
 
 // "--lr=0.5 where rank 0 has --lr=0.1": of settings that are not the same; but the seed, which is rank 0's for all. Empty where none is.
 std::string Differences(const std::string& theirs, const std::string& rank_zeros) {
@@ -53,8 +42,8 @@ std::string Differences(const std::string& theirs, const std::string& rank_zeros
 }  // namespace
 
 absl::StatusOr<uint64_t> AgreeOnSeed(comm::Communicator& communicator, uint64_t seed) {
-  ZS_ASSIGN_OR_RETURN(const std::vector<int64_t> seeds, GatherNumbers(communicator, static_cast<int64_t>(seed)));
-  return static_cast<uint64_t>(seeds[0]);
+  ZS_ASSIGN_OR_RETURN(const std::vector<uint64_t> seeds, GatherRecords(communicator, seed, kLabel));
+  return seeds[0];
 }
 
 int64_t Fingerprint(const TrainOptions& options) {
@@ -75,13 +64,11 @@ int64_t Fingerprint(const TrainOptions& options) {
                   options.recording.last);
   for (const optim::GroupOptions& group : o.groups) reals.push_back(group.weight_decay);
   for (const double real : reals) absl::StrAppendFormat(&text, ";%.17g", real);
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return static_cast<int64_t>(hash);
+  return static_cast<int64_t>(device::TextHash(text));
 }
 
 absl::Status CheckAgreement(comm::Communicator& communicator, const TrainOptions& options) {
-  ZS_ASSIGN_OR_RETURN(const std::vector<int64_t> all, GatherNumbers(communicator, Fingerprint(options)));
+  ZS_ASSIGN_OR_RETURN(const std::vector<int64_t> all, GatherRecords(communicator, Fingerprint(options), kLabel));
   const auto other = std::find_if(all.begin(), all.end(), [&](int64_t fingerprint) { return fingerprint != all[0]; });
   if (other == all.end()) return absl::OkStatus();
   const auto rank = static_cast<int>(other - all.begin());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/text_hash.h"
 #include "zeroshard/trainer/data/input_file.h"
 #include "zeroshard/trainer/data/output_file.h"
 #include "zeroshard/trainer/host_collectives.h"
@@ -54,11 +55,7 @@ absl::Status AddOtherRanks(Communicator& communicator, const std::string& own, s
   }
 }
 
-std::string ChecksumLine(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return absl::StrFormat("%s%016x\n", kChecksum, hash);
-}
+std::string ChecksumLine(std::string_view text) { return absl::StrFormat("%s%016x\n", kChecksum, device::TextHash(text)); }
 
 }  // namespace
 

@@ -2,16 +2,12 @@
 
 #include <unistd.h>
 
-#include <memory>
 #include <optional>
-#include <type_traits>
 
-#include "zeroshard/device/status_macros.h"
+#include "zeroshard/trainer/host_collectives.h"
 #include "zeroshard/trainer/progress.h"
 
 namespace zeroshard::trainer {
-
-static_assert(std::is_trivially_copyable_v<RankReport>);
 
 void DescribeProcess(device::Device& device, RankReport& report) {
   gethostname(report.host.data(), report.host.size() - 1);
@@ -33,22 +29,7 @@ void DescribeProcess(device::Device& device, RankReport& report) {
 }
 
 absl::StatusOr<std::vector<RankReport>> GatherReports(comm::Communicator& communicator, const RankReport& mine) {
-  device::Device& device = communicator.device();
-  const int64_t bytes = sizeof(RankReport);
-  ZS_ASSIGN_OR_RETURN(const device::Buffer one, device.Allocate(bytes, device::Use::kData, "report of this rank"));
-  ZS_ASSIGN_OR_RETURN(const device::Buffer all,
-                      device.Allocate(bytes * communicator.world_size(), device::Use::kData, "reports of all ranks"));
-  const std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCompute);
-  const device::Array in = one.array(device::DType::kUint8), out = all.array(device::DType::kUint8);
-  device.CopyFromHost(*stream, &mine, in);
-  stream->Synchronize();
-  ZS_RETURN_IF_ERROR(
-      communicator.AllGather(in, out, {.wait_at_once = true, .traffic = comm::Traffic::kControl, .label = "report"}).Wait());
-  std::vector<RankReport> reports(static_cast<size_t>(communicator.world_size()));
-  device.CopyToHost(*stream, out, reports.data());
-  stream->Synchronize();
-  ZS_RETURN_IF_ERROR(device.status());
-  return reports;
+  return GatherRecords(communicator, mine, "report");
 }
 
 }  // namespace zeroshard::trainer

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "zeroshard/device/device.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/trainer/clock_offset.h"
+#include "zeroshard/trainer/host_collectives.h"
 #include "zeroshard/trainer/trace_file.h"
 
 namespace zeroshard::trainer {
@@ -32,7 +32,6 @@ struct Announcement {
   int64_t pid = 0;
   std::array<char, 64> host = {};
 };
-static_assert(std::is_trivially_copyable_v<Announcement>);
 
 TraceRank RankOf(int rank, const Announcement& a) {
   return {.rank = rank, .host = a.host.data(), .pid = a.pid, .clock_ahead_ns = a.clock_ahead_ns, .dropped = a.dropped};
@@ -41,26 +40,6 @@ TraceRank RankOf(int rank, const Announcement& a) {
 std::span<const Span> SpansOf(const Recorder& recorder, int64_t first, int64_t end) {
   if (first >= end) return {};
   return {&recorder.span(first), static_cast<size_t>(end - first)};
-}
-
-// Every rank's bytes, by rank.
-absl::StatusOr<std::vector<Announcement>> Announce(comm::Communicator& communicator, const Announcement& mine) {
-  device::Device& device = communicator.device();
-  std::vector<Announcement> all(static_cast<size_t>(communicator.world_size()));
-  ZS_ASSIGN_OR_RETURN(const device::Buffer one, device.Allocate(sizeof(mine), Use::kData, "trace of this rank"));
-  ZS_ASSIGN_OR_RETURN(const device::Buffer out,
-                      device.Allocate(static_cast<int64_t>(sizeof(mine) * all.size()), Use::kData, "traces of all ranks"));
-  const std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCompute);
-  device.CopyFromHost(*stream, &mine, one.array(DType::kUint8));
-  stream->Synchronize();
-  ZS_RETURN_IF_ERROR(communicator
-                         .AllGather(one.array(DType::kUint8), out.array(DType::kUint8),
-                                    {.wait_at_once = true, .traffic = Traffic::kControl, .label = "trace"})
-                         .Wait());
-  device.CopyToHost(*stream, out.array(DType::kUint8), all.data());
-  stream->Synchronize();
-  ZS_RETURN_IF_ERROR(device.status());
-  return all;
 }
 
 // Collective: rank `root`'s spans, on rank 0, which has its own already.
@@ -148,7 +127,7 @@ absl::Status StepRecording::Collect() {
   Announcement mine = {
       .spans = kept_, .clock_ahead_ns = clock_ahead_ns_, .dropped = recorder.dropped(), .pid = getpid(), .host = {}};
   gethostname(mine.host.data(), mine.host.size() - 1);
-  ZS_ASSIGN_OR_RETURN(const std::vector<Announcement> ranks, Announce(communicator_, mine));
+  ZS_ASSIGN_OR_RETURN(const std::vector<Announcement> ranks, GatherRecords(communicator_, mine, "trace"));
   std::optional<TraceFile> file;
   if (communicator_.rank() == 0) {
     auto created = TraceFile::Create(options_.trace_path);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/text_hash.h"
 
 namespace zeroshard::zero {
 namespace {
@@ -57,10 +58,9 @@ std::string Text(const Layout& layout) {
   return text;
 }
 
-// FNV-1a, folded to what an fp64 holds exactly.
+// Folded to what an fp64 holds exactly.
 double Hash(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  const uint64_t hash = device::TextHash(text);
   return static_cast<double>((hash ^ (hash >> 52)) & ((uint64_t{1} << 52) - 1));
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/text_hash.h"
 
 namespace zeroshard::trainer {
 namespace {
@@ -34,13 +35,6 @@ absl::StatusOr<std::string> CacheHome() {
 
 absl::Status Errno(const std::string& what, const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " '", path, "'"));
-}
-
-// FNV-1a, 64 bits.
-uint64_t Fnv1a(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return hash;
 }
 
 }  // namespace
@@ -92,8 +86,8 @@ absl::StatusOr<std::string> CacheKey(const std::string& path, const std::string&
   if (stat(path.c_str(), &facts) != 0) return Errno("read", path);
   std::error_code error;
   const std::string canonical = fs::canonical(path, error).string();
-  return absl::StrFormat("%016x", Fnv1a(absl::StrCat(canonical, "|", facts.st_size, "|", facts.st_mtim.tv_sec, ".",
-                                                     facts.st_mtim.tv_nsec, "|", how)));
+  return absl::StrFormat("%016x", device::TextHash(absl::StrCat(canonical, "|", facts.st_size, "|", facts.st_mtim.tv_sec,
+                                                                ".", facts.st_mtim.tv_nsec, "|", how)));
 }
 
 }  // namespace zeroshard::trainer
