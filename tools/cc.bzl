@@ -42,7 +42,7 @@ def zs_cc_test(name, copts = [], size = "small", deps = [], **kwargs):
         name = name,
         size = size,
         copts = _COPTS + copts,
-        deps = deps + ["@com_google_googletest//:gtest_main"],
+        deps = deps + ["@com_google_googletest//:gtest_main", "//tools/sanitizers:status_references"],
         **kwargs
     )
 
