@@ -120,6 +120,7 @@ ToolResult ToolProcess::Wait(std::chrono::seconds limit) {
   result.seconds = std::chrono::duration<double>(Clock::now() - started_).count();
   if (ended == pid_) {
     result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    result.dumped_core = WIFSIGNALED(status) && WCOREDUMP(status);
   } else {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);

@@ -17,7 +17,8 @@
 namespace zeroshard::integration_tests {
 
 struct ToolResult {
-  int code = -1;       // exit code; 128 + the signal where one ended it; -1: it did not end in time, and was killed
+  int code = -1;  // exit code; 128 + the signal where one ended it; -1: it did not end in time, and was killed
+  bool dumped_core = false;
   double seconds = 0;  // since it was started
   std::string output;  // standard output
   std::string errors;  // standard error

@@ -1,4 +1,6 @@
 // Why a run on GPUs does not start: on the doubles, which can lack a driver, and on the true libraries where this machine lacks one.
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -6,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "zeroshard/integration_tests/train/core_watch.h"
 #include "zeroshard/integration_tests/train/on_doubles.h"
 #include "zeroshard/integration_tests/train/tool_process.h"
 
@@ -17,10 +20,40 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+CoreWatch& Cores() {
+  static CoreWatch watch;
+  return watch;
+}
+
+ToolResult Train(const std::vector<std::string>& flags, const std::vector<std::string>& environment = {}) {
+  Cores();
+  const ToolResult result = RunTool("tools/train", flags, environment);
+  EXPECT_EQ(Cores().Dumps(result), "");
+  return result;
+}
+
 void ExpectOneLine(const ToolResult& result) {
   EXPECT_EQ(result.code, 2) << result.errors;
   EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
   EXPECT_EQ(result.output, "");
+}
+
+// So that the others' expectation that there is no core is one that can fail.
+TEST(TrainOnGpusCores, AreSeen) {
+  if (!Cores().LeavesFiles()) GTEST_SKIP() << "this machine leaves no core beside the process";
+  const std::string text = WriteFile("text.txt", SomeText(20'000));
+  ToolProcess train("tools/train", {"--data=" + text, "--tokenizer=bytes", "--nproc=2", "--steps=1000000"});
+  ASSERT_TRUE(train.AwaitError("step 1/")) << train.Errors();
+  const std::vector<pid_t> ranks = train.Children();
+  ASSERT_EQ(ranks.size(), 2u);
+  kill(ranks[1], SIGABRT);
+  const ToolResult of_a_child = train.Wait();
+  EXPECT_FALSE(of_a_child.dumped_core);
+  EXPECT_THAT(Cores().Dumps(of_a_child), StartsWith("core"));
+  ToolProcess alone("tools/train", {"--data=" + text, "--tokenizer=bytes", "--nproc=2", "--steps=1000000"});
+  ASSERT_TRUE(alone.AwaitError("step 1/")) << alone.Errors();
+  kill(alone.pid(), SIGABRT);
+  EXPECT_THAT(Cores().Dumps(alone.Wait()), StartsWith("the process "));
 }
 
 TEST(TrainOnGpusRefuses, WithoutADriver) {
@@ -29,7 +62,7 @@ TEST(TrainOnGpusRefuses, WithoutADriver) {
     for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"}}) {
       std::vector<std::string> environment = OnDoubles(more);
       environment.push_back("ZEROSHARD_DOUBLE_DRIVER=0");
-      const ToolResult result = RunTool("tools/train", {asked}, environment);
+      const ToolResult result = Train({asked}, environment);
       ExpectOneLine(result);
       EXPECT_THAT(result.errors, AllOf(StartsWith("no NVIDIA driver: "), HasSubstr("leave out")));
     }
@@ -37,22 +70,21 @@ TEST(TrainOnGpusRefuses, WithoutADriver) {
 }
 
 TEST(TrainOnGpusRefuses, ADriverThatIsTooOldWithBothVersions) {
-  const ToolResult result = RunTool("tools/train", {"--device=cuda"}, OnDoubles({"ZEROSHARD_DOUBLE_DRIVER=12020"}));
+  const ToolResult result = Train({"--device=cuda"}, OnDoubles({"ZEROSHARD_DOUBLE_DRIVER=12020"}));
   ExpectOneLine(result);
   EXPECT_THAT(result.errors, HasSubstr("it has CUDA 12.2, this program needs 13."));
 }
 
 TEST(TrainOnGpusRefuses, TooFewGpusWithBothNumbers) {
-  const ToolResult none = RunTool("tools/train", {"--device=cuda"}, OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=0"}));
+  const ToolResult none = Train({"--device=cuda"}, OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=0"}));
   ExpectOneLine(none);
   EXPECT_THAT(none.errors, StartsWith("no GPU: "));
-  const ToolResult few = RunTool("tools/train", {"--device=cuda", "--nproc=3"}, OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=2"}));
+  const ToolResult few = Train({"--device=cuda", "--nproc=3"}, OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=2"}));
   ExpectOneLine(few);
   EXPECT_THAT(few.errors, StartsWith("too few GPUs: 3 ranks, 2 visible"));
   // A rank that somebody else started, before it looks for the others.
-  const ToolResult third = RunTool("tools/train", {"--backend=nccl"},
-                                   OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=2", "RANK=2", "WORLD_SIZE=3", "LOCAL_RANK=2",
-                                              "MASTER_ADDR=localhost", "MASTER_PORT=1"}));
+  const ToolResult third = Train({"--backend=nccl"}, OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=2", "RANK=2", "WORLD_SIZE=3",
+                                                                "LOCAL_RANK=2", "MASTER_ADDR=localhost", "MASTER_PORT=1"}));
   ExpectOneLine(third);
   EXPECT_THAT(third.errors, StartsWith("too few GPUs: this machine's rank 2 wants one of its own, 2 are visible"));
 }
@@ -63,7 +95,7 @@ void ExpectRefusedEverywhere(const std::vector<std::string>& flags, const std::v
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"}}) {
     std::vector<std::string> environment = OnDoubles(on_doubles);
     environment.insert(environment.end(), more.begin(), more.end());
-    const ToolResult result = RunTool("tools/train", flags, environment);
+    const ToolResult result = Train(flags, environment);
     ExpectOneLine(result);
     EXPECT_THAT(result.errors, words);
   }
@@ -94,6 +126,7 @@ TEST(TrainOnGpusRefuses, ANetworkInterfaceThatIsNotThereWithThoseThatAre) {
 TEST(TrainOnGpusRefuses, RanksWhoseNcclDiffersWithBothVersions) {
   const std::string text = WriteFile("text.txt", SomeText(20'000));
   const std::string store = "--store=file:" + ::testing::TempDir() + "/two_versions";
+  Cores();
   const auto start = [&](const std::string& rank, const std::string& version) {
     return ToolProcess(
         "tools/train", {"--backend=nccl", "--data=" + text, "--tokenizer=bytes", store, "--timeout=60"},
@@ -102,6 +135,7 @@ TEST(TrainOnGpusRefuses, RanksWhoseNcclDiffersWithBothVersions) {
   ToolProcess zero = start("0", "29901"), one = start("1", "29902");
   for (ToolProcess* rank : {&zero, &one}) {
     const ToolResult result = rank->Wait();
+    EXPECT_EQ(Cores().Dumps(result), "");
     EXPECT_EQ(result.code, 2) << result.errors;
     EXPECT_THAT(LastLine(result.errors),
                 AllOf(StartsWith("error: rank "), HasSubstr("rank 0 has NCCL 2.99.1"), HasSubstr("rank 1 has NCCL 2.99.2"),
@@ -126,8 +160,7 @@ void ExpectTheTable(const std::string& errors) {
 
 TEST(TrainOnGpusRefuses, ModelsThatNoMemoryOfTheirsSufficesForWithTheTable) {
   for (const char* backend : {"--backend=nccl", "--backend=gloo", "--backend=in_process"}) {
-    const ToolResult result =
-        RunTool("tools/train", Small({backend, "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=1000000"}));
+    const ToolResult result = Train(Small({backend, "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=1000000"}));
     EXPECT_EQ(result.code, 2) << result.errors;
     EXPECT_EQ(result.output, "");
     ExpectTheTable(result.errors);
@@ -142,8 +175,8 @@ TEST(TrainOnGpusRefuses, ModelsThatNoMemoryOfTheirsSufficesForWithTheTable) {
 // What others hold of a GPU its rank sees first.
 TEST(TrainOnGpusRefuses, ModelsThatWhatIsLeftDoesNotSufficeForBeforeRanksSpeak) {
   for (const char* backend : {"--backend=nccl", "--backend=gloo", "--backend=in_process"}) {
-    const ToolResult result = RunTool("tools/train", Small({backend, "--nproc=2"}),
-                                      OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=200000000", "ZEROSHARD_DOUBLE_IN_USE=132000000"}));
+    const ToolResult result = Train(Small({backend, "--nproc=2"}),
+                                    OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=200000000", "ZEROSHARD_DOUBLE_IN_USE=132000000"}));
     EXPECT_EQ(result.code, 2) << result.errors;
     ExpectTheTable(result.errors);
     EXPECT_THAT(LastLine(result.errors),
@@ -154,7 +187,7 @@ TEST(TrainOnGpusRefuses, ModelsThatWhatIsLeftDoesNotSufficeForBeforeRanksSpeak) 
 TEST(TrainOnGpusRefuses, RanksThatShareAGpuThatDoesNotSufficeForThemTogether) {
   const std::vector<std::string> shared = Small({"--backend=gloo", "--nproc=4", "--share_gpu"});
   const std::vector<std::string> one_gpu = OnDoubles({"ZEROSHARD_DOUBLE_DEVICES=1", "ZEROSHARD_DOUBLE_MEMORY=10000000"});
-  const ToolResult result = RunTool("tools/train", shared, one_gpu);
+  const ToolResult result = Train(shared, one_gpu);
   EXPECT_EQ(result.code, 2) << result.errors;
   EXPECT_THAT(LastLine(result.errors),
               ContainsRegex("^error: 4 ranks together need [0-9.]+ MB or more, and the GPU has 10.0 MB; "));
@@ -162,8 +195,7 @@ TEST(TrainOnGpusRefuses, RanksThatShareAGpuThatDoesNotSufficeForThemTogether) {
 
 // What is sure fits, what the collectives take beside does not.
 TEST(TrainOnGpusEnds, WhereMemoryDidNotSufficeWithTheTableAndNcclsWords) {
-  const ToolResult result =
-      RunTool("tools/train", Small({"--backend=nccl", "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=100000000"}));
+  const ToolResult result = Train(Small({"--backend=nccl", "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=100000000"}));
   EXPECT_EQ(result.code, 6) << result.errors;
   EXPECT_THAT(result.errors, ContainsRegex("bytes +now +peak +predicted"));
   EXPECT_THAT(
@@ -173,14 +205,14 @@ TEST(TrainOnGpusEnds, WhereMemoryDidNotSufficeWithTheTableAndNcclsWords) {
 }
 
 TEST(TrainOnGpusRefuses, TheCpuUnderNccl) {
-  const ToolResult result = RunTool("tools/train", {"--device=cpu", "--backend=nccl"});
+  const ToolResult result = Train({"--device=cpu", "--backend=nccl"});
   ExpectOneLine(result);
   EXPECT_THAT(result.errors, HasSubstr("--backend=nccl joins GPUs"));
 }
 
 TEST(TrainOnGpusRefuses, OnTheTrueLibrariesWithoutADriver) {
   if (std::filesystem::exists("/proc/driver/nvidia/version")) GTEST_SKIP() << "this machine has an NVIDIA driver";
-  const ToolResult result = RunTool("tools/train", {"--backend=nccl"});
+  const ToolResult result = Train({"--backend=nccl"});
   ExpectOneLine(result);
   EXPECT_THAT(result.errors, StartsWith("no NVIDIA driver: "));
 }

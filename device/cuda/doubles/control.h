@@ -12,6 +12,7 @@
 //   ZEROSHARD_DOUBLE_DRIVER   as cudaDriverGetVersion gives it, 0: there is none; default: as the toolkit's
 //   ZEROSHARD_DOUBLE_ARCHITECTURE  90 (default): sm_90; those below 80 have no image of any kernel
 //   ZEROSHARD_DOUBLE_HEURISTIC  which algorithm cuBLASLt's heuristics name first, as SetHeuristic; default 0
+//   ZEROSHARD_DOUBLE_FAULT    1:SumKernel:5: the fifth launch of that kernel on device 1 reads an illegal address; default: none does
 // Streams of the highest priority are communication's in those orders, all others compute's.
 //
 // Example:

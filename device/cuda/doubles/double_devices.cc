@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "zeroshard/device/cuda/doubles/control.h"
 #include "zeroshard/device/cuda/doubles/loading.h"
 #include "zeroshard/device/late/end_test.h"
@@ -72,7 +73,20 @@ DoubleDevices::DoubleDevices()
       in_use_bytes_(FromEnvironment("ZEROSHARD_DOUBLE_IN_USE", 0)),
       driver_version_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_DRIVER", CUDART_VERSION))),
       architecture_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_ARCHITECTURE", 90))),
-      heuristic_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_HEURISTIC", 0))) {}
+      heuristic_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_HEURISTIC", 0))),
+      fault_(FaultFromEnvironment()) {}
+
+DoubleDevices::Fault DoubleDevices::FaultFromEnvironment() {
+  const char* text = std::getenv("ZEROSHARD_DOUBLE_FAULT");
+  if (text == nullptr) return {};
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  Fault fault;
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &fault.device) || !absl::SimpleAtoi(parts[2], &fault.launches_left)) {
+    EndTest(absl::StrCat("ZEROSHARD_DOUBLE_FAULT=", text, " is no DEVICE:KERNEL:LAUNCH"));
+  }
+  fault.kernel = parts[1];
+  return fault;
+}
 
 DoubleDevices::State& DoubleDevices::At(int device) {
   if (device < 0 || device >= count_) EndTest(absl::StrCat("device ", device, " of ", count_));
@@ -106,9 +120,9 @@ int64_t DoubleDevices::free_bytes(int device) const {
 }
 
 cudaError_t DoubleDevices::error(int device) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto state = states_.find(device);
-  return state == states_.end() ? cudaSuccess : state->second.error;
+  std::lock_guard<std::mutex> lock(errors_mutex_);
+  const auto found = errors_.find(device);
+  return found == errors_.end() ? cudaSuccess : found->second;
 }
 
 void DoubleDevices::SetOrder(const LateOptions& options) {
@@ -137,14 +151,19 @@ void DoubleDevices::SetDriverVersion(int version) {
 }
 
 void DoubleDevices::Break(int device, cudaError_t error) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  At(device).error = error;
+  std::lock_guard<std::mutex> lock(errors_mutex_);
+  errors_[device] = error;
 }
 
 void DoubleDevices::Mend() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& [device, state] : states_) state.error = cudaSuccess;
+  std::lock_guard<std::mutex> lock(errors_mutex_);
+  errors_.clear();
   last_error = cudaSuccess;
+}
+
+bool DoubleDevices::FaultsNow(int device, std::string_view kernel) {
+  std::lock_guard<std::mutex> lock(errors_mutex_);
+  return device == fault_.device && kernel == fault_.kernel && --fault_.launches_left == 0;
 }
 
 void DoubleDevices::LeaveOutWait(int device, const WaitPoint& point) {

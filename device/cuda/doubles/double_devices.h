@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zeroshard/device/late/late_engine.h"
@@ -55,6 +56,8 @@ class DoubleDevices {
   void SetHeuristic(int heuristic);
   void Break(int device, cudaError_t error);
   void Mend();
+  // Whether this launch of the kernel is the one that ZEROSHARD_DOUBLE_FAULT names.
+  bool FaultsNow(int device, std::string_view kernel);
   void FailKernels(cudaError_t error);
   cudaError_t kernel_error() const;
   void LeaveOutWait(int device, const WaitPoint& point);
@@ -81,7 +84,6 @@ class DoubleDevices {
  private:
   struct State {
     std::weak_ptr<LateEngine> engine;
-    cudaError_t error = cudaSuccess;
     int64_t used_bytes = 0;
     std::optional<WaitPoint> left_out;
   };
@@ -90,6 +92,14 @@ class DoubleDevices {
     int device;
     int64_t bytes;
   };
+
+  // Of which device's launches one faults.
+  struct Fault {
+    int device = -1;
+    std::string kernel = {};
+    int launches_left = 0;
+  };
+  static Fault FaultFromEnvironment();
 
   DoubleDevices();
   State& At(int device);
@@ -108,7 +118,10 @@ class DoubleDevices {
   std::map<void*, Allocation> allocations_;
   std::set<const void*> pinned_;
   cudaError_t kernel_error_ = cudaSuccess;
-  int64_t allocated_ = 0;  // how many so far: their names
+  int64_t allocated_ = 0;            // how many so far: their names
+  mutable std::mutex errors_mutex_;  // The last to be taken: a fault is noticed under an engine's.
+  std::map<int, cudaError_t> errors_;
+  Fault fault_;
 };
 
 // Of this thread, as cudaSetDevice sets it.

@@ -37,6 +37,13 @@ cudaError_t BeforeLaunch(cudaStream_t stream, const LinkedKernel& kernel) {
   return Failed(DoubleDevices::Get().error(on.device));
 }
 
+void AfterLaunch(cudaStream_t stream, const char* kernel) {
+  const int device = stream->device;
+  if (!DoubleDevices::Get().FaultsNow(device, kernel)) return;
+  StreamQueue queue(stream);
+  HostLaunch(queue, "fault", [device] { BreakDevice(device, cudaErrorIllegalAddress); });
+}
+
 const char* ShortName(const LinkedKernel& kernel) {
   static std::mutex& mutex = *new std::mutex;
   static auto& names = *new std::map<const LinkedKernel*, std::string>;

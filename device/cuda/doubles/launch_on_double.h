@@ -29,6 +29,8 @@ class StreamQueue {
 
 // What a launch on this thread gives now: success, or a sticky error. A kernel that was not loaded in time ends the test (loading.h).
 cudaError_t BeforeLaunch(cudaStream_t stream, const LinkedKernel& kernel);
+// What was launched faults when it runs, where the test says so (control.h).
+void AfterLaunch(cudaStream_t stream, const char* kernel);
 // The short name of a kernel, "AdamStep"; lives for ever.
 const char* ShortName(const LinkedKernel& kernel);
 
@@ -75,6 +77,7 @@ cudaError_t QueueKernel(cudaStream_t stream, const LinkedKernel& kernel, Loop lo
         loop(Resolved(resolved, args)...);
       },
       Queued(args)...);
+  AfterLaunch(stream, name);
   return cudaSuccess;
 }
 
