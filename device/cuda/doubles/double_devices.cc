@@ -1,6 +1,10 @@
 #include "zeroshard/device/cuda/doubles/double_devices.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <fstream>
+#include <ios>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -74,7 +78,10 @@ DoubleDevices::DoubleDevices()
       driver_version_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_DRIVER", CUDART_VERSION))),
       architecture_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_ARCHITECTURE", 90))),
       heuristic_(static_cast<int>(FromEnvironment("ZEROSHARD_DOUBLE_HEURISTIC", 0))),
-      fault_(FaultFromEnvironment()) {}
+      fault_(FaultFromEnvironment()) {
+  const char* users = std::getenv("ZEROSHARD_DOUBLE_USERS");
+  if (users != nullptr) std::ofstream(users, std::ios::app) << absl::StrCat(getpid(), "\n");
+}
 
 DoubleDevices::Fault DoubleDevices::FaultFromEnvironment() {
   const char* text = std::getenv("ZEROSHARD_DOUBLE_FAULT");
