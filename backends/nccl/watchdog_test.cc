@@ -61,6 +61,30 @@ TEST(Watchdog, NamesTheRankThatIsNotInTheOperation) {
   });
 }
 
+// As the trainer waits: for CUDA, which knows of no deadline, with the operation queued before what it waits for.
+TEST(Watchdog, EndsAHostThatBlocksBehindAnOperationOfARankThatIsGone) {
+  for (const bool on_event : {false, true}) {
+    NcclGroup group(2, {.timeout = absl::Milliseconds(300), .scratch_bytes = 1 << 12});
+    group.Run([on_event](comm::Communicator& rank) {
+      rank.device().recorder().SetStep(kLaterStep);
+      Caller caller(rank);
+      ASSERT_TRUE(caller.Sum(5).Wait().ok());
+      if (rank.rank() == 1) return;
+      const auto compute = rank.device().MakeStream(device::StreamKind::kCompute);
+      const auto behind = rank.device().MakeEvent();
+      caller.Sum(7).WaitOn(*compute);
+      compute->Record(*behind);
+      if (on_event) {
+        behind->Synchronize();
+      } else {
+        compute->Synchronize();
+      }
+      EXPECT_TRUE(absl::IsDeadlineExceeded(rank.status())) << rank.status();
+      EXPECT_TRUE(absl::StrContains(rank.status().message(), "rank 1")) << rank.status();
+    });
+  }
+}
+
 TEST(Watchdog, TellsAfterAStepThatRanksCalledOtherOperations) {
   NcclGroup group(2);
   group.Run([](comm::Communicator& rank) {
