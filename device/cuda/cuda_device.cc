@@ -100,6 +100,7 @@ class OneCudaDevice final : public CudaDevice {
     recorder().MarkRanges(&ProfilerRanges());
     ZS_RETURN_IF_ERROR(status());
     ZS_RETURN_IF_ERROR(LoadKernels(gpu_));
+    ledger_.Predict(Use::kCommunication, CudaStepKernels::kScratchBytes);
     ZS_ASSIGN_OR_RETURN(step_scratch_, Allocate(CudaStepKernels::kScratchBytes, Use::kCommunication, "sums of norms"));
     step_ = std::make_unique<CudaStepKernels>(step_scratch_.array(DType::kUint8));
     return status();
