@@ -17,6 +17,7 @@
 #include "zeroshard/tools/train_flags.h"
 #include "zeroshard/trainer/flight_record.h"
 #include "zeroshard/trainer/parameter_list.h"
+#include "zeroshard/trainer/product_choices.h"
 #include "zeroshard/trainer/step_floor.h"
 
 namespace zeroshard::tools {
@@ -52,8 +53,11 @@ absl::StatusOr<int> TrainRank(comm::Communicator& communicator, const trainer::T
 
 absl::StatusOr<int> FloorOfRank(comm::Communicator& communicator, const trainer::TrainOptions& options) {
   ZS_ASSIGN_OR_RETURN(const trainer::StepFloor floor, trainer::MeasureStepFloor(communicator, options.run, options.steps));
-  if (communicator.rank() == 0) Print(absl::StrCat(trainer::FormatStepFloor(floor, communicator), "\n"));
-  return std::cout.good() ? kExitDone : kExitFile;
+  if (communicator.rank() != 0) return kExitDone;
+  Print(absl::StrCat(trainer::FormatStepFloor(floor, communicator), "\n"));
+  const absl::Status kept = trainer::KeepProductChoices(communicator.device(), options.product_choices_path, Note);
+  if (!kept.ok()) Note(absl::StrCat("error: ", kept.message()));
+  return kept.ok() && std::cout.good() ? kExitDone : kExitFile;
 }
 
 int ListParameters(const trainer::TrainOptions& options) {

@@ -224,8 +224,9 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& 
   options.run.model.vocab = std::max<int64_t>(1, vocab_);
   ZS_RETURN_IF_ERROR(model::ValidateGptOptions(options.run.model));
   ZS_RETURN_IF_ERROR(groups_.Apply(options.run.engine.optimizer, options.run.model));
-  ZS_RETURN_IF_ERROR(CheckOutputs());
-  ZS_RETURN_IF_ERROR(product_choices_.Fill(plan, save_config_, options));
+  // What writes no file makes none.
+  if (!step_floor_ && !list_parameters_) ZS_RETURN_IF_ERROR(CheckOutputs());
+  if (!list_parameters_) ZS_RETURN_IF_ERROR(product_choices_.Fill(plan, save_config_, options));
   ZS_RETURN_IF_ERROR(report_.Fill(set_, options));
   ZS_ASSIGN_OR_RETURN(options.run.data, trainer::PrepareData({.path = UserPath(data_),
                                                               .tokenizer = tokenizer_ == "auto"    ? ""

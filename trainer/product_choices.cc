@@ -99,4 +99,13 @@ absl::Status WriteProductChoices(const std::string& path, const std::string& cho
   return out.Close();
 }
 
+absl::Status KeepProductChoices(const device::Device& device, const std::string& path,
+                                const std::function<void(std::string_view)>& note) {
+  if (path.empty()) return absl::OkStatus();
+  ZS_RETURN_IF_ERROR(WriteProductChoices(path, device.ProductChoices()));
+  if (note)
+    note(absl::StrCat("the products' algorithms are in ", path, ": --product_choices=", path, " runs by them again"));
+  return absl::OkStatus();
+}
+
 }  // namespace zeroshard::trainer

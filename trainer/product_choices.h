@@ -7,10 +7,12 @@
 //   ZS_ASSIGN_OR_RETURN(std::string saved, ReadProductChoices("run.products"));
 //   ...
 //   ZS_RETURN_IF_ERROR(ShareProductChoices(communicator, saved));   // all products are planned, none has run in a step
-//   ZS_RETURN_IF_ERROR(WriteProductChoices("run.products", communicator.device().ProductChoices()));
+//   ZS_RETURN_IF_ERROR(KeepProductChoices(communicator.device(), "run.products", note));
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,5 +30,8 @@ absl::Status ShareProductChoices(comm::Communicator& communicator, const std::st
 absl::StatusOr<std::string> ReadProductChoices(const std::string& path);
 // Errors: the system's, with the path.
 absl::Status WriteProductChoices(const std::string& path, const std::string& choices);
+// Writes what the device's products run by, and says so to `note`, which may be empty; does nothing where `path` is empty. Errors: as above.
+absl::Status KeepProductChoices(const device::Device& device, const std::string& path,
+                                const std::function<void(std::string_view)>& note);
 
 }  // namespace zeroshard::trainer

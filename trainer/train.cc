@@ -39,7 +39,6 @@ class Training {
  private:
   absl::Status Prepare();
   // Rank 0's.
-  void KeepProductChoices();
   absl::Status PrepareOutput(double peak_flops);
   int64_t SpansOfAStep() const;
   absl::StatusOr<TrainOutcome> RunSteps();
@@ -80,22 +79,12 @@ absl::Status Training::Prepare() {
   options_.recording.breakdown = options_.wall_clock_breakdown;
   ZS_ASSIGN_OR_RETURN(recording_, StepRecording::Create(communicator_, options_.recording, SpansOfAStep()));
   if (communicator_.rank() == 0) {
-    KeepProductChoices();
+    choices_file_ = KeepProductChoices(communicator_.device(), options_.product_choices_path, options_.note);
     ZS_RETURN_IF_ERROR(PrepareOutput(peak * communicator_.world_size()));
   }
   watch_.emplace(communicator_, options_.steps);
   WatchIfLast();
   return absl::OkStatus();
-}
-
-void Training::KeepProductChoices() {
-  const std::string& path = options_.product_choices_path;
-  if (path.empty()) return;
-  choices_file_ = WriteProductChoices(path, communicator_.device().ProductChoices());
-  if (choices_file_.ok() && options_.note) {
-    options_.note(
-        absl::StrCat("the products' algorithms are in ", path, ": --product_choices=", path, " runs by them again"));
-  }
 }
 
 int64_t Training::SpansOfAStep() const {

@@ -3,8 +3,10 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -192,6 +194,26 @@ TEST(TrainOnDoublesStepFloor, IsTheTimeOfProductsAlone) {
   EXPECT_LE(floor["floor_s_min"], floor["floor_s_median"]);
   EXPECT_EQ(floor["tokens"], 2 * 2 * 8);
   EXPECT_EQ(floor["dtype"], "bf16");
+}
+
+// A run by them has its bits, whatever cuBLASLt would choose then.
+TEST(TrainOnDoublesStepFloor, KeepsWhatItsProductsRanBy) {
+  const std::string folder = ::testing::TempDir();
+  const Flags flags = {"--nproc=2", "--backend=nccl"};
+  const std::string want = Bits(flags);
+  for (const auto& [flag, choices] : {std::pair("--save_config=" + folder + "/floor.json", folder + "/floor.json.products"),
+                                      {"--save_product_choices=" + folder + "/f.products", folder + "/f.products"}}) {
+    const std::string summary = folder + "/floor.summary";
+    Flags floor = flags;
+    floor.insert(floor.end(), {"--step_floor", flag, "--summary=" + summary, "--metrics=" + summary});
+    const ToolResult result = RunTool("tools/train", Small(floor, 3), OnDoubles());
+    ASSERT_EQ(result.code, 0) << result.errors;
+    EXPECT_THAT(ReadFile(choices), StartsWith("cuBLASLt ")) << flag;
+    EXPECT_FALSE(std::filesystem::exists(summary));
+    Flags again = flags;
+    again.push_back("--product_choices=" + choices);
+    EXPECT_EQ(Bits(again, {"ZEROSHARD_DOUBLE_HEURISTIC=1"}), want) << flag;
+  }
 }
 
 TEST(TrainOnDoublesOverNccl, NamesARankThatIsKilled) {
