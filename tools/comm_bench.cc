@@ -1,6 +1,8 @@
 // Measures collectives over a backend: --help lists the flags.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -36,18 +38,22 @@ int64_t IterationsBySize(int64_t bytes) {
   return bytes >= int64_t{1} << 20 ? 200 : 2000;
 }
 
-// Each number of the slowest rank. Collective.
-absl::Status TakeSlowest(comm::Communicator& communicator, std::vector<double>& numbers) {
+// Each number of the slowest rank. Collective. As whole picoseconds: NCCL has no maximum of floats (--reduction=native).
+absl::Status TakeSlowest(comm::Communicator& communicator, std::vector<double>& us) {
+  constexpr double kPsPerUs = 1e6;
+  std::vector<int64_t> ps;
+  for (const double number : us) ps.push_back(static_cast<int64_t>(std::lround(number * kPsPerUs)));
   device::Device& device = communicator.device();
-  const int64_t bytes = static_cast<int64_t>(numbers.size() * sizeof(double));
+  const int64_t bytes = static_cast<int64_t>(ps.size() * sizeof(int64_t));
   ZS_ASSIGN_OR_RETURN(const device::Buffer buffer, device.Allocate(bytes, device::Use::kCommunication, "times"));
-  const device::Array all = buffer.array(device::DType::kFloat64).Slice(0, static_cast<int64_t>(numbers.size()));
+  const device::Array all = buffer.array(device::DType::kInt64).Slice(0, static_cast<int64_t>(ps.size()));
   const std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCompute);
-  device.CopyFromHost(*stream, numbers.data(), all);
+  device.CopyFromHost(*stream, ps.data(), all);
   stream->Synchronize();
   ZS_RETURN_IF_ERROR(communicator.AllReduce(all, all, comm::ReduceOp::kMax, {.wait_at_once = true}).Wait());
-  device.CopyToHost(*stream, all, numbers.data());
+  device.CopyToHost(*stream, all, ps.data());
   stream->Synchronize();
+  for (size_t i = 0; i < us.size(); ++i) us[i] = static_cast<double>(ps[i]) / kPsPerUs;
   return absl::OkStatus();
 }
 

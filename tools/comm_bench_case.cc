@@ -1,6 +1,7 @@
 #include "zeroshard/tools/comm_bench_case.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -15,8 +16,14 @@ using device::DType;
 
 constexpr int kRoot = 0;
 
-// What rank `rank` gives as element `index` of the whole: small, so that sums are exact, and of another value in neighbours.
-double Given(int rank, int64_t index) { return static_cast<double>((index + rank) % 3); }
+// How many values there are, of which neighbours in a rank and ranks in an element have others.
+constexpr int kValues = 7;
+
+// Half of the distance from 1 to the next value.
+double UnitRoundoff(DType dtype) {
+  if (dtype == DType::kFloat64) return 0x1p-53;
+  return dtype == DType::kBfloat16 ? 0x1p-8 : dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-24;
+}
 
 template <class T>
 void PutAs(T value, int64_t index, std::byte* to) {
@@ -69,6 +76,17 @@ double Get(DType dtype, const std::byte* from, int64_t index) {
   return NAN;
 }
 
+// As each rank gives them: of floats sevenths, so that every bit counts and sums are rounded.
+std::array<double, kValues> ValuesOf(DType dtype) {
+  std::array<double, kValues> values;
+  for (int v = 0; v < kValues; ++v) {
+    std::byte rounded[sizeof(double)];
+    Put(dtype, IsFloat(dtype) ? (v + 1) / 7.0 : v, 0, rounded);
+    values[static_cast<size_t>(v)] = Get(dtype, rounded, 0);
+  }
+  return values;
+}
+
 bool HasParts(OpKind op) { return op == OpKind::kReduceScatter || op == OpKind::kAllGather; }
 
 int64_t ElementsOf(int64_t bytes, int64_t size, int64_t parts) {
@@ -84,6 +102,7 @@ CommBenchCase::CommBenchCase(comm::Communicator& communicator, const CommBenchOp
       op_(op),
       parts_(HasParts(op) ? communicator.world_size() : 1),
       elements_(op == OpKind::kBarrier ? 0 : ElementsOf(bytes, SizeOf(options.dtype), parts_)),
+      values_(ValuesOf(options.dtype)),
       stream_(communicator.device().MakeStream(device::StreamKind::kCompute)) {}
 
 absl::StatusOr<std::unique_ptr<CommBenchCase>> CommBenchCase::Create(comm::Communicator& communicator,
@@ -140,6 +159,9 @@ comm::Work CommBenchCase::Issue() {
 
 absl::Status CommBenchCase::Run() { return Issue().Wait(); }
 
+// What rank `rank` gives as element `index` of the whole.
+double CommBenchCase::Given(int rank, int64_t index) const { return values_[static_cast<size_t>((index + rank) % kValues)]; }
+
 // Writes what this rank gives as elements [first, ...) of the whole, or zeros.
 void CommBenchCase::Fill(device::Array array, int64_t first, bool zeros) {
   image_.assign(static_cast<size_t>(array.bytes()), std::byte{0});
@@ -159,13 +181,23 @@ double CommBenchCase::Expected(int64_t index) const {
   return sum;
 }
 
+// How far a sum may be from the exact one, by the sum of what is added (all of it positive). By the tree: a rounding of fp32 (of fp64 its
+// own) at each of its levels, and one to the dtype. By a library's own order: one of the dtype for each rank but the first.
+double CommBenchCase::Tolerance() const {
+  if (!comm::IsReduction(op_) || !IsFloat(options_.dtype)) return 0;
+  constexpr double kSecondOrder = 1.01;
+  const int ranks = communicator_.world_size();
+  const double unit = UnitRoundoff(options_.dtype), wide = std::min(unit, UnitRoundoff(DType::kFloat32));
+  if (!communicator_.sums_by_tree()) return kSecondOrder * (ranks - 1) * unit;
+  return kSecondOrder * (std::ceil(std::log2(ranks)) * wide + (SizeOf(options_.dtype) == 2 ? unit : 0));
+}
+
 // Whether `array` holds elements [first, ...) of the expected whole.
 bool CommBenchCase::Holds(device::Array array, int64_t first) {
   image_.resize(static_cast<size_t>(array.bytes()));
   communicator_.device().CopyToHost(*stream_, array, image_.data());
   stream_->Synchronize();
-  // Sums of many ranks are rounded, once, where the dtype has eight bits of them.
-  const double tolerance = SizeOf(options_.dtype) == 2 ? 0x1p-8 : 0;
+  const double tolerance = Tolerance();
   for (int64_t i = 0; i < array.elements(); ++i) {
     const double expected = Expected(first + i);
     if (!(std::fabs(Get(options_.dtype, image_.data(), i) - expected) <= tolerance * expected)) return false;

@@ -6,6 +6,8 @@
 //   ZS_RETURN_IF_ERROR(bench->Run());
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,7 +32,8 @@ class CommBenchCase {
 
   // One call, waited for. Errors: the collective's.
   absl::Status Run();
-  // Collective. Fills, runs once and compares on every rank; afterwards buffers hold zeros. Whether all ranks found what they must.
+  // Collective. Fills, runs once and compares on every rank; afterwards buffers hold zeros. Whether all ranks found what they must: sums of
+  // floats within the bound of how the communicator adds (sums_by_tree), all else to the bit.
   absl::StatusOr<bool> Verify();
 
  private:
@@ -39,7 +42,9 @@ class CommBenchCase {
   absl::StatusOr<device::Buffer> MakeBuffer(int64_t elements, const char* what);
   comm::Work Issue();
   void Fill(device::Array array, int64_t first, bool zeros);
+  double Given(int rank, int64_t index) const;
   double Expected(int64_t index) const;
+  double Tolerance() const;
   bool Holds(device::Array array, int64_t first);
 
   comm::Communicator& communicator_;
@@ -47,6 +52,7 @@ class CommBenchCase {
   const comm::OpKind op_;
   const int64_t parts_;  // that the buffer is made of: the world size, or 1
   const int64_t elements_;
+  const std::array<double, 7> values_;  // that elements have
   std::unique_ptr<device::Stream> stream_;
   device::Buffer in_buffer_;
   device::Buffer out_buffer_;

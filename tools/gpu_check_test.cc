@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,6 +20,7 @@
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -106,6 +108,83 @@ TEST_F(GpuCheck, LeavesOutWhatThereIsNoTimeFor) {
   Program("payload/bin/device_properties", "echo '{}'");
   EXPECT_EQ(Check("5", "ZEROSHARD_GPU_CHECK_SECONDS=0").code, 1);
   EXPECT_THAT(Named(Phase(5), "device_properties_0")["error"].get<std::string>(), HasSubstr("left out"));
+}
+
+class GpuCheckOfKernels : public GpuCheck {
+ protected:
+  // Suites as Google Test lists them. `ends`: what it says of a run, by "$filter".
+  void SuitesThatEnd(const std::string& ends) {
+    Program("payload/bin/kernels_on_gpu_test",
+            "filter=all\nfor flag; do\n  case $flag in\n    --gtest_list_tests)\n      printf '%s\\n' 'Running main() from "
+            "gmock_main.cc' 'Orders/PlannedKernels.' '  Products/0  # GetParam() = 0' Plain. '  Test' Orders/Reduce. "
+            "'  Tree/0'\n      exit 0 ;;\n    --gtest_filter=*) filter=${flag#*=} ;;\n  esac\ndone\n" +
+                ends);
+    Program("path/compute-sanitizer", "[ \"$1 $2\" = '--error-exitcode 1' ] || exit 9\nshift 2\nexec \"$@\"");
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    const Json phase = Phase(1);
+    for (const Json& line : phase["checks"]) names.push_back(line["check"]);
+    return names;
+  }
+};
+
+TEST_F(GpuCheckOfKernels, RunsEachSuiteUnderTheSanitizerTheVendorsLast) {
+  SuitesThatEnd("echo '[  PASSED  ] 2 tests.'");
+  EXPECT_EQ(Check("1").code, 0) << Phase(1);
+  EXPECT_THAT(Names(), ElementsAre("kernels", "kernels_sanitized_Plain", "kernels_sanitized_Reduce",
+                                   "kernels_sanitized_PlannedKernels"));
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_Reduce")["result"]["tests"], 2);
+}
+
+TEST_F(GpuCheckOfKernels, ASuiteInWhichTheSanitizerFindsSomethingHidesNoOther) {
+  SuitesThatEnd(
+      "echo '[  PASSED  ] 2 tests.'\n[ \"$filter\" != 'Plain.*' ] || { echo '== ERROR SUMMARY: 3 errors'; exit 1; }");
+  EXPECT_EQ(Check("1").code, 1);
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_Plain")["error"], "== ERROR SUMMARY: 3 errors");
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_PlannedKernels")["passed"], true);
+}
+
+// Though it ends with 0.
+TEST_F(GpuCheckOfKernels, WhatWasSkippedHasNotPassed) {
+  SuitesThatEnd(
+      "case $filter in\n  Plain*) echo '[  PASSED  ] 0 tests.'; echo '[  SKIPPED ] 1 test, listed below:' ;;\n"
+      "  *Reduce*) echo '[  PASSED  ] 1 test.'; echo '[  SKIPPED ] 1 test, listed below:' ;;\n"
+      "  *) echo '[  PASSED  ] 9 tests.' ;;\nesac");
+  EXPECT_EQ(Check("1").code, 1);
+  EXPECT_EQ(Named(Phase(1), "kernels")["passed"], true);
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_Plain")["error"], "no test has run");
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_Reduce")["error"], "tests were skipped");
+}
+
+// A suite that does not end takes no more than its share of the phase.
+TEST_F(GpuCheckOfKernels, ASuiteThatHangsLeavesTheOthersTheirTime) {
+  SuitesThatEnd("echo '[  PASSED  ] 9 tests.'\n[ \"$filter\" != 'Plain.*' ] || exec sleep 1000");
+  EXPECT_EQ(Check("1", "ZEROSHARD_GPU_CHECK_SECONDS=30").code, 1);
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_Plain")["error"], "ended, since its time was over");
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_Reduce")["passed"], true);
+  EXPECT_EQ(Named(Phase(1), "kernels_sanitized_PlannedKernels")["passed"], true);
+}
+
+TEST_F(GpuCheck, HoldsNcclsOwnSumsToTheirBoundInEveryDTypeAndNumberOfRanks) {
+  const std::string heard = folder_ + "/heard";
+  const std::string golden =
+      "echo '{\"max_relative_loss_error\": 1e-7, \"max_relative_norm_error\": 1e-7, \"bits\": \"1\"}'";
+  Program("payload/bin/comm_bench", "echo \"$@\" >>" + heard + "\ncase \"$*\" in *native*bf16*) exit 1 ;; esac");
+  Program("payload/bin/golden", golden);
+  Program("payload/bin/train", "exit 4");
+  Program("path/sleep", "");
+  EXPECT_EQ(Check("3").code, 1);
+  for (const char* ranks : {"2", "3", "4"}) {
+    for (const char* dtype : {"fp32", "bf16", "fp16"}) {
+      const std::string check = std::string("nccl_native_") + dtype + "_" + ranks;
+      EXPECT_EQ(Named(Phase(3), check)["passed"], dtype != std::string("bf16")) << check;
+    }
+    EXPECT_EQ(Named(Phase(3), std::string("nccl_native_golden_") + ranks)["passed"], true);
+  }
+  std::stringstream calls;
+  calls << std::ifstream(heard).rdbuf();
+  EXPECT_THAT(calls.str(), HasSubstr("--backend=nccl --reduction=native --share_gpu --nproc=3 --dtype=fp16"));
 }
 
 // As the kernel has it: "S" of one that sleeps, "Z" of one that nobody has waited for; nothing of none.

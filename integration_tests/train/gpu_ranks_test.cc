@@ -51,6 +51,19 @@ TEST(GpuRanks, AreAsManyAsAskedFor) {
   }
 }
 
+// The double's native sums go down from the last rank, rounded at every hop.
+TEST(GpuCollectives, AreVerifiedByTheTreeAndByNcclsOwnSums) {
+  for (const char* reduction : {"--reduction=tree", "--reduction=native"}) {
+    for (const char* dtype : {"fp32", "fp64", "bf16", "fp16", "int32"}) {
+      const ToolResult result = RunTool("tools/comm_bench",
+                                        {"--backend=nccl", "--nproc=3", reduction, absl::StrCat("--dtype=", dtype),
+                                         "--sizes=8,10000", "--iterations=2", "--timeout=60"},
+                                        OnDoubles(3));
+      EXPECT_EQ(result.code, 0) << reduction << " " << dtype << "\n" << result.errors;
+    }
+  }
+}
+
 // As a launcher does that gives all ranks the same local rank.
 TEST(GpuRanks, ThatAreOnOneGpuAreRefusedWithHostUuidAndBothRanks) {
   for (const std::string backend : {"nccl", "gloo"}) {
