@@ -15,10 +15,12 @@
 #include "zeroshard/tools/comm_bench_case.h"
 #include "zeroshard/tools/comm_bench_options.h"
 #include "zeroshard/tools/comm_bench_report.h"
+#include "zeroshard/tools/comm_bench_room.h"
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
 #include "zeroshard/tools/launch/refusal.h"
+#include "zeroshard/tools/memory_check.h"
 
 namespace zeroshard::tools {
 namespace {
@@ -158,7 +160,10 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<CommBenchOptions> options = flags.Options();
   if (!options.ok()) return Refuse(options.status());
   const std::string backend = plan->options.backend;
-  return RunJob(*plan, [&](comm::Communicator& communicator) { return RunRank(communicator, *options, backend); });
+  const auto fits = [&](const trainer::Room& room) { return CheckBenchRoom(*options, plan->world_size, room); };
+  if (const absl::Status checked = CheckRooms(*plan, fits); !checked.ok()) return Refuse(checked);
+  const auto rank_body = [&](comm::Communicator& communicator) { return RunRank(communicator, *options, backend); };
+  return RunJob(*plan, rank_body, [&](device::Device& device, int rank) { return CheckCardRoom(device, rank, fits); });
 }
 
 }  // namespace

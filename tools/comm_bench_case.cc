@@ -94,7 +94,30 @@ int64_t ElementsOf(int64_t bytes, int64_t size, int64_t parts) {
   return (elements + parts - 1) / parts * parts;
 }
 
+// Elements of the arrays of a collective over `elements` in all, of which a rank has a part.
+struct InOut {
+  int64_t in, out;
+};
+InOut ArraysOf(OpKind op, int64_t elements, int64_t part) {
+  return {.in = op == OpKind::kAllGather ? part : elements, .out = op == OpKind::kReduceScatter ? part : elements};
+}
+
 }  // namespace
+
+CommBenchBytes CommBenchCase::MostBytes(const CommBenchOptions& options, int world_size) {
+  CommBenchBytes most;
+  const int64_t size = SizeOf(options.dtype);
+  for (const OpKind op : options.ops) {
+    for (const int64_t bytes : op == OpKind::kBarrier ? std::vector<int64_t>{} : options.sizes) {
+      const int64_t parts = HasParts(op) ? world_size : 1;
+      const int64_t elements = ElementsOf(bytes, size, parts);
+      const auto [in, out] = ArraysOf(op, elements, elements / parts);
+      most.device = std::max(most.device, (options.in_place ? elements : in + out) * size);
+      most.host = std::max(most.host, std::max(in, out) * size);
+    }
+  }
+  return most;
+}
 
 CommBenchCase::CommBenchCase(comm::Communicator& communicator, const CommBenchOptions& options, OpKind op, int64_t bytes)
     : communicator_(communicator),
@@ -122,8 +145,7 @@ absl::StatusOr<device::Buffer> CommBenchCase::MakeBuffer(int64_t elements, const
 absl::Status CommBenchCase::Allocate() {
   const int64_t part = elements_ / parts_;
   const int64_t own = communicator_.rank() * part;
-  const int64_t in = op_ == OpKind::kAllGather ? part : elements_;
-  const int64_t out = op_ == OpKind::kReduceScatter ? part : elements_;
+  const auto [in, out] = ArraysOf(op_, elements_, part);
   ZS_ASSIGN_OR_RETURN(in_buffer_, MakeBuffer(options_.in_place ? elements_ : in, "input"));
   const device::Array whole = in_buffer_.array(options_.dtype);
   if (options_.in_place) {

@@ -20,8 +20,17 @@
 
 namespace zeroshard::tools {
 
+// What a rank holds of device memory, and beside it of the host's, while it runs a case.
+struct CommBenchBytes {
+  int64_t device = 0;
+  int64_t host = 0;
+};
+
 class CommBenchCase {
  public:
+  // Of the largest of all that `options` name.
+  static CommBenchBytes MostBytes(const CommBenchOptions& options, int world_size);
+
   // Collective. Errors: those of allocating.
   static absl::StatusOr<std::unique_ptr<CommBenchCase>> Create(comm::Communicator& communicator,
                                                                const CommBenchOptions& options, comm::OpKind op,

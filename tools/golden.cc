@@ -23,6 +23,7 @@
 #include "zeroshard/tools/launch/interrupt.h"
 #include "zeroshard/tools/launch/job.h"
 #include "zeroshard/tools/launch/refusal.h"
+#include "zeroshard/tools/memory_check.h"
 #include "zeroshard/trainer/training_run.h"
 #include "zeroshard/zero/world_check.h"
 
@@ -124,7 +125,10 @@ int Main(int argc, char** argv) {
   if (const absl::Status fits = zero::CheckWorld(options->engine, plan->world_size); !fits.ok()) return Refuse(fits);
   activations.Apply(options->model);
   if (const absl::Status valid = model::ValidateGptOptions(options->model); !valid.ok()) return Refuse(valid);
-  return RunJob(*plan, [&](comm::Communicator& communicator) { return RunRank(communicator, *folder, *options); });
+  if (const absl::Status fits = CheckMemory(*plan, *options); !fits.ok()) return Refuse(fits);
+  const auto rank_body = [&](comm::Communicator& communicator) { return RunRank(communicator, *folder, *options); };
+  return RunJob(*plan, rank_body,
+                [&](device::Device& device, int rank) { return CheckCard(*plan, *options, device, rank); });
 }
 
 }  // namespace

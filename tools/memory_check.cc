@@ -24,30 +24,36 @@ std::vector<int> RanksHere(const JobPlan& plan) {
 
 }  // namespace
 
-absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run) {
+absl::Status CheckRooms(const JobPlan& plan, RoomCheck fits) {
   const std::vector<int> ranks = RanksHere(plan);
   const bool on_gpus = plan.gpus.count > 0;
-  ZS_RETURN_IF_ERROR(trainer::CheckRoom(run, plan.world_size,
-                                        {.says = "this machine has $0 left",
-                                         .bytes = device::AvailableHostBytes() + device::FreeSwapBytes(),
-                                         .ranks = ranks,
-                                         .parts = on_gpus ? RoomParts::kHost : RoomParts::kBoth}));
+  ZS_RETURN_IF_ERROR(fits({.says = "this machine has $0 left",
+                           .bytes = device::AvailableHostBytes() + device::FreeSwapBytes(),
+                           .ranks = ranks,
+                           .parts = on_gpus ? RoomParts::kHost : RoomParts::kBoth}));
   const int gpus = std::min<int>(plan.gpus.count, static_cast<int>(ranks.size()));
   for (int gpu = 0; gpu < gpus; ++gpu) {
     trainer::Room room = {.says = "the GPU has $0", .bytes = plan.gpus.least_bytes, .parts = RoomParts::kDevice};
     for (size_t r = static_cast<size_t>(gpu); r < ranks.size(); r += static_cast<size_t>(gpus))
       room.ranks.push_back(ranks[r]);
-    ZS_RETURN_IF_ERROR(trainer::CheckRoom(run, plan.world_size, room));
+    ZS_RETURN_IF_ERROR(fits(room));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckCard(const JobPlan& plan, const trainer::RunOptions& run, device::Device& device, int rank) {
+absl::Status CheckCardRoom(device::Device& device, int rank, RoomCheck fits) {
   const std::optional<int64_t> free_bytes = device::FreeBytesOf(device);
   if (!free_bytes) return absl::OkStatus();
-  return trainer::CheckRoom(
-      run, plan.world_size,
-      {.says = "the GPU has $0 left", .bytes = *free_bytes, .ranks = {rank}, .parts = RoomParts::kDevice});
+  return fits({.says = "the GPU has $0 left", .bytes = *free_bytes, .ranks = {rank}, .parts = RoomParts::kDevice});
+}
+
+absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run) {
+  return CheckRooms(plan, [&](const trainer::Room& room) { return trainer::CheckRoom(run, plan.world_size, room); });
+}
+
+absl::Status CheckCard(const JobPlan& plan, const trainer::RunOptions& run, device::Device& device, int rank) {
+  return CheckCardRoom(device, rank,
+                       [&](const trainer::Room& room) { return trainer::CheckRoom(run, plan.world_size, room); });
 }
 
 }  // namespace zeroshard::tools

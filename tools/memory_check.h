@@ -1,4 +1,4 @@
-// Whether a training job can fit into the memory that is there: asked before ranks are started, and of each rank's GPU before it speaks to
+// Whether a job can fit into the memory that is there: asked before ranks are started, and of each rank's GPU before it speaks to
 // another.
 //
 // Example:
@@ -6,17 +6,25 @@
 //   RunJob(plan, body, [&](device::Device& device, int rank) { return CheckCard(plan, options.run, device, rank); });
 #pragma once
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "zeroshard/device/device.h"
 #include "zeroshard/tools/launch/job.h"
+#include "zeroshard/trainer/memory_room.h"
 #include "zeroshard/trainer/training_run.h"
 
 namespace zeroshard::tools {
 
-// This machine's memory for those of its ranks that are known, and the whole memory of their GPUs. Errors: as trainer::CheckRoom.
-absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run);
+// Whether a room suffices for the ranks that share it. An error is why not.
+using RoomCheck = absl::FunctionRef<absl::Status(const trainer::Room& room)>;
 
-// What of the rank's GPU others have left. Errors: as trainer::CheckRoom.
+// Asks of this machine's memory for those of its ranks that are known, and of the whole memory of their GPUs. Errors: `fits`'s first.
+absl::Status CheckRooms(const JobPlan& plan, RoomCheck fits);
+// Asks of what others have left of the rank's GPU. Errors: `fits`'s.
+absl::Status CheckCardRoom(device::Device& device, int rank, RoomCheck fits);
+
+// The same of a training run. Errors: as trainer::CheckRoom.
+absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run);
 absl::Status CheckCard(const JobPlan& plan, const trainer::RunOptions& run, device::Device& device, int rank);
 
 }  // namespace zeroshard::tools

@@ -109,11 +109,15 @@ absl::Status CheckRoom(const RunOptions& options, int world_size, const Room& ro
   ZS_ASSIGN_OR_RETURN(const Need need, NeedOf(options, world_size));
   const int64_t bytes = need.In(room);
   if (bytes <= room.bytes) return absl::OkStatus();
+  return NoRoom(room, bytes, Remedies(options, world_size, room, bytes), need.Table());
+}
+
+absl::Status NoRoom(const Room& room, int64_t bytes, std::string_view remedies, std::string_view table) {
   const std::string who =
       room.ranks.size() == 1 ? "a rank needs " : absl::StrCat(room.ranks.size(), " ranks together need ");
   return absl::InvalidArgumentError(absl::StrCat(who, Size(bytes), " or more, and ",
                                                  absl::Substitute(room.says, Size(room.bytes)), "; less is needed with ",
-                                                 Remedies(options, world_size, room, bytes), "\n", need.Table()));
+                                                 std::string(remedies), "\n", std::string(table)));
 }
 
 }  // namespace zeroshard::trainer

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,5 +32,8 @@ struct Room {
 // `options` are as TrainingRun::Create takes them. Errors: kInvalidArgument where the room does not suffice: both numbers, what would need
 // less, and after the first line the table of who would hold what (memory_table.h); those of the model and the engine.
 absl::Status CheckRoom(const RunOptions& options, int world_size, const Room& room);
+
+// kInvalidArgument: that the room's ranks together need `bytes`, what there is, what would need less (`remedies`), and the table after it.
+absl::Status NoRoom(const Room& room, int64_t bytes, std::string_view remedies, std::string_view table);
 
 }  // namespace zeroshard::trainer

@@ -83,5 +83,17 @@ TEST(CommBenchFlags, SaysWhatIsWrong) {
   }
 }
 
+TEST(CommBenchRefuses, WhatThisMachinesMemoryCannotHold) {
+  for (const char* backend : {"--backend=gloo", "--backend=in_process"}) {
+    const ToolResult result = RunBench({backend, "--nproc=3", "--ops=barrier,all_gather", "--sizes=4,1000000000000"});
+    EXPECT_EQ(result.code, 2) << result.errors;
+    EXPECT_EQ(result.output, "");
+    EXPECT_TRUE(absl::StrContains(result.errors, "predicted")) << result.errors;
+    const std::string last = LastLine(result.errors);
+    EXPECT_TRUE(absl::StartsWith(last, "error: 3 ranks together need 6000.0 GB or more, and this machine has ")) << last;
+    EXPECT_TRUE(absl::EndsWith(last, "; less is needed with smaller --sizes, fewer ranks on this machine")) << last;
+  }
+}
+
 }  // namespace
 }  // namespace zeroshard::integration_tests

@@ -1,5 +1,6 @@
 // Reference runs, computed by PyTorch in float64, through tools:golden: every stage and partition, one to four ranks. That bits are the
 // same in all of them is zero's own suites' to show (engine_exactness_test); here each of them is held to the reference.
+#include <filesystem>
 #include <set>
 #include <string>
 #include <tuple>
@@ -112,6 +113,28 @@ TEST(GoldenTool, RefusesWhatIsNoGoldenRun) {
   const ToolResult missing = RunTool("tools/golden", {"/nonexistent"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(LastLine(missing.errors), ::testing::HasSubstr("/nonexistent"));
+}
+
+// A folder whose model is 26 TB in all.
+TEST(GoldenTool, RefusesAModelThatThisMachinesMemoryCannotHold) {
+  const std::filesystem::path from = "integration_tests/testdata/golden/adamw", folder = ::testing::TempDir() + "/large";
+  std::filesystem::create_directories(folder);
+  for (const auto& entry : std::filesystem::directory_iterator(from)) {
+    if (entry.path().filename() != "config.json")
+      std::filesystem::create_symlink(std::filesystem::canonical(entry.path()), folder / entry.path().filename());
+  }
+  Json config = Json::parse(ReadFile(from / "config.json"));
+  config["width"] = 65536;
+  config["layers"] = 32;
+  WriteFile("large/config.json", config.dump());
+  for (const char* backend : {"--backend=gloo", "--backend=in_process"}) {
+    const ToolResult result = RunTool("tools/golden", {folder, backend, "--nproc=2"});
+    EXPECT_EQ(result.code, 2) << result.errors;
+    EXPECT_EQ(result.output, "");
+    EXPECT_THAT(result.errors, ::testing::ContainsRegex("MB of a rank +needed +stage 0"));
+    EXPECT_THAT(LastLine(result.errors),
+                ::testing::ContainsRegex("^error: 2 ranks together need [0-9]+.[0-9] GB or more, and this machine has "));
+  }
 }
 
 }  // namespace

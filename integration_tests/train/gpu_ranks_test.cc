@@ -1,6 +1,7 @@
 // Which ranks a job of GPUs has, and which GPU each, on the doubles.
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -83,16 +84,42 @@ TEST(GpuRanks, ThatAreOnOneGpuAreRefusedWithHostUuidAndBothRanks) {
   }
 }
 
+const std::vector<std::string> kSmallCards = OnDoubles(2, {"ZEROSHARD_DOUBLE_MEMORY=300000000"});
+
+TEST(GpuMemory, ThatCannotSufficeIsRefusedWithWhatIsNeeded) {
+  for (const std::string backend : {"gloo", "nccl", "in_process"}) {
+    for (const auto& [sizes, words] :
+         {std::pair("--sizes=4,400000000", "error: a rank needs 400.0 MB or more, and the GPU has 300.0 MB"),
+          {"--sizes=4,280000000", "a rank needs 280.0 MB or more, and the GPU has 2[0-9.]+ MB left"}}) {
+      const ToolResult result = RunTool(
+          "tools/comm_bench", {"--backend=" + backend, "--device=cuda", "--nproc=2", sizes, "--timeout=60"}, kSmallCards);
+      EXPECT_EQ(result.code, 2) << result.errors;
+      EXPECT_EQ(result.output, "");
+      EXPECT_THAT(result.errors, ::testing::ContainsRegex("communication  +0 +0 +[24]8?0+"));
+      EXPECT_THAT(LastLine(result.errors),
+                  ::testing::ContainsRegex(absl::StrCat(words, "; less is needed with smaller --sizes")));
+    }
+  }
+  const ToolResult shared = RunTool("tools/comm_bench",
+                                    {"--backend=gloo", "--device=cuda", "--nproc=4", "--share_gpu", "--noin_place",
+                                     "--ops=all_reduce", "--sizes=80000000"},
+                                    kSmallCards);
+  EXPECT_EQ(shared.code, 2) << shared.errors;
+  EXPECT_THAT(LastLine(shared.errors), HasSubstr("error: 2 ranks together need 320.0 MB or more, and the GPU has 300.0 MB"));
+  EXPECT_THAT(LastLine(shared.errors), ::testing::EndsWith(", --in_place"));
+}
+
+// Each size fits by itself; what the first has taken of the card stays taken.
 TEST(GpuMemory, ThatDoesNotSufficeIsSaidWithWhoHoldsIt) {
   for (const char* ranks : {"--nproc=1", "--nproc=2"}) {
-    const ToolResult result =
-        RunTool("tools/comm_bench",
-                {"--backend=gloo", "--device=cuda", ranks, "--ops=broadcast", "--sizes=400000000", "--timeout=60"},
-                OnDoubles(2, {"ZEROSHARD_DOUBLE_MEMORY=300000000"}));
+    const ToolResult result = RunTool("tools/comm_bench",
+                                      {"--backend=gloo", "--device=cuda", ranks, "--ops=broadcast",
+                                       "--sizes=150000000,200000000", "--iterations=1", "--timeout=60"},
+                                      kSmallCards);
     EXPECT_EQ(result.code, 6) << result.errors;
     EXPECT_THAT(result.errors, ::testing::AllOf(HasSubstr("predicted"), HasSubstr("communication   ")));
     EXPECT_THAT(LastLine(result.errors),
-                ::testing::ContainsRegex(": the GPU has no 400000000 bytes: [0-9]+ of its 300000000 are free; "
+                ::testing::ContainsRegex(": the GPU has no 200000000 bytes: [0-9]+ of its 300000000 are free; "
                                          "a smaller micro-batch, .*need less$"));
   }
 }
