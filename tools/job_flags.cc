@@ -37,7 +37,7 @@ void JobFlags::Register(FlagSet& flags) {
       {.group = kGroup,
        .text =
            "Sums of --backend=nccl: tree (our order over ranks, one rounding: the bits of every other backend) or native\n"
-           "      (NCCL's own, in any order). auto: tree for bf16 and fp16 and with --world_invariant, else native.",
+           "      (NCCL's own, in any order). auto: tree; but native where train runs in fp32 without --world_invariant.",
        .example = "--reduction=tree"});
   flags.Boolean(
       "share_gpu", &share_gpu_,
