@@ -4,6 +4,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace zeroshard::comm {
@@ -85,6 +86,10 @@ std::string Describe(const OperationHeader& header) {
   if (header.segments > 1) absl::StrAppend(&text, " in ", header.segments, " segments");
   absl::StrAppend(&text, ")");
   return text;
+}
+
+std::string DescribeLast(const OperationHeader& header) {
+  return header.magic == 0 ? "none" : absl::Utf8SafeCHexEscape(Describe(header));
 }
 
 absl::Status CheckAgreement(const OperationHeader& mine, const OperationHeader& theirs, int their_rank) {

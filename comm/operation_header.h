@@ -60,6 +60,9 @@ uint64_t Digest(const OperationHeader& header);
 // As Describe(Operation); says what it can of a header that makes no sense.
 std::string Describe(const OperationHeader& header);
 
+// Of the operation that a peer began last, whatever it holds: "none" where it has no magic. For messages: escaped.
+std::string DescribeLast(const OperationHeader& header);
+
 // Errors: kFailedPrecondition, with what each of the two ranks called. Ranks are as Transport::number gives them.
 absl::Status CheckAgreement(const OperationHeader& mine, const OperationHeader& theirs, int their_rank);
 

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "zeroshard/backends/gloo/gloo_errors.h"
 #include "zeroshard/backends/gloo/gloo_transport.h"
+#include "zeroshard/comm/rank_watch.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -122,7 +123,8 @@ absl::Status GlooTransport::Explain(const Lane& lane, const Entry& entry, const 
   if (!cause.ok()) return cause;
   const bool left = lines_->state(lane.peer) == PeerLines::State::kLeft;
   return absl::UnavailableError(absl::StrCat("rank ", number(lane.peer), left ? " has left, and" : " is gone, and",
-                                             sends ? " did not take " : " did not send ", transfer, "; ", said.message()));
+                                             sends ? " did not take " : " did not send ", transfer, "; ", said.message(),
+                                             comm::kItsLastOperation, lines_->LastOf(lane.peer)));
 }
 
 }  // namespace zeroshard::backends

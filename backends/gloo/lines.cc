@@ -2,6 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "zeroshard/comm/rank_watch.h"
 
 namespace zeroshard::backends {
 
@@ -19,9 +20,10 @@ comm::Testimony Lines::Testify(int suspect) {
   }
   const absl::Status why = WhyFailed(suspect, absl::ZeroDuration());
   if (!why.ok()) return {.words = std::string(why.message())};
-  return {.words = absl::StrCat(
-              "rank ", Number(suspect),
-              state(suspect) == State::kLeft ? " has left" : " does not answer: its process is stopped, or cut off")};
+  const bool left = state(suspect) == State::kLeft;
+  return {.words = absl::StrCat("rank ", Number(suspect),
+                                left ? " has left" : " does not answer: its process is stopped, or cut off",
+                                watched_ ? "" : absl::StrCat(comm::kItsLastOperation, LastOf(suspect)))};
 }
 
 Lines::State Lines::state(int peer) const {
@@ -54,9 +56,9 @@ absl::Status Lines::GaveUp(int peer, int32_t code, std::string_view words) const
 }
 
 absl::Status Lines::Gone(int peer, std::string_view how) const {
-  return absl::UnavailableError(absl::StrCat("rank ", Number(peer),
-                                             " is gone: its process ended, or it left without a word (",
-                                             absl::string_view(how.data(), how.size()), ")"));
+  return absl::UnavailableError(
+      absl::StrCat("rank ", Number(peer), " is gone: its process ended, or it left without a word (",
+                   absl::string_view(how.data(), how.size()), ")", comm::kItsLastOperation, LastOf(peer)));
 }
 
 std::string Lines::LastIn(const comm::OperationHeader& doing, int elsewhere) {

@@ -54,6 +54,8 @@ class Lines {
   State state(int peer) const;
   // Why `peer` failed; OK where it has not. Waits up to `patience` while it is kHere: its last word may be on its way.
   absl::Status WhyFailed(int peer, absl::Duration patience) const;
+  // What `peer` began last in this group, as far as this rank knows: "all-reduce #7 (...)", "none".
+  virtual std::string LastOf(int peer) const = 0;
 
  protected:
   // How long a peer may take to answer: its listening thread does nothing else. Half of it was too little where twenty programs shared
@@ -68,6 +70,7 @@ class Lines {
 
   Lines(const ConnectOptions& options, Heard heard)
       : rank_(options.rank),
+        watched_(options.store != nullptr && options.store->watch() != nullptr),
         numbers_(options.numbers),
         place_(options.waits),
         heard_(std::move(heard)),
@@ -96,6 +99,7 @@ class Lines {
   };
   comm::Testimony Testify(int suspect);
 
+  const bool watched_;              // the store says who is silent, and what it did last
   const std::vector<int> numbers_;  // see ConnectOptions
   comm::WaitPlace place_;
   const Heard heard_;

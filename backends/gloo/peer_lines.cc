@@ -1,7 +1,9 @@
 #include "zeroshard/backends/gloo/peer_lines.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,12 +15,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "glog/logging.h"
 
 namespace zeroshard::backends {
 namespace {
 
-constexpr char kMagic[8] = {'z', 's', 'l', 'i', 'n', 'e', '\n', 2};
+constexpr char kMagic[8] = {'z', 's', 'l', 'i', 'n', 'e', '\n', 3};
+
+// How often peers are told what this rank does, where that changes: fifty messages a second at the most.
+int TellMs(size_t peers) { return static_cast<int>(std::max<size_t>(200, 20 * peers)); }
 
 }  // namespace
 
@@ -28,7 +35,14 @@ PeerLines::PeerLines(const ConnectOptions& options, std::vector<Socket> lines, H
   thread_ = std::thread([this] { Listen(); });
 }
 
-PeerLines::~PeerLines() { StopListening(); }
+// What has come is read, or the system would take back what peers have not heard yet.
+PeerLines::~PeerLines() {
+  StopListening();
+  Message unheard;
+  for (const Peer& peer : peers_) {
+    while (peer.line && recv(peer.line.get(), &unheard, sizeof(unheard), MSG_DONTWAIT) > 0) continue;
+  }
+}
 
 void PeerLines::StopListening() {
   if (!thread_.joinable()) return;
@@ -59,7 +73,30 @@ PeerLines::Message PeerLines::MakeMessage(Word word, int32_t code, absl::string_
 
 void PeerLines::Doing(const comm::OperationHeader& operation) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const bool first = doing_.magic == 0;
   doing_ = operation;
+  untold_ = true;
+  if (first) TellDoing();
+}
+
+// With the lock. A peer that has not taken what it was told before is told nothing: its last word is to find room.
+void PeerLines::TellDoing() {
+  if (said_ || !std::exchange(untold_, false)) return;
+  const Message message =
+      MakeMessage(Word::kDoing, 0, absl::string_view(reinterpret_cast<const char*>(&doing_), sizeof(doing_)));
+  for (const Peer& peer : peers_) {
+    int untaken_bytes = 0;
+    if (!peer.line || ioctl(peer.line.get(), SIOCOUTQ, &untaken_bytes) != 0 || untaken_bytes > 0) continue;
+    send(peer.line.get(), &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+}
+
+std::string PeerLines::LastOf(int rank) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (peer.doing.magic == 0) return "none of which it told";
+  return absl::StrCat(comm::DescribeLast(peer.doing), ", as it said ",
+                      absl::StrFormat("%.1fs", absl::ToDoubleSeconds(absl::Now() - peer.told)), " ago");
 }
 
 bool PeerLines::Ask(int peer, Answer& answer) {
@@ -93,12 +130,19 @@ void PeerLines::Listen() {
     ranks.push_back(static_cast<int>(i));
   }
   entries.push_back({.fd = stop_.get(), .events = POLLIN, .revents = 0});
+  const int tell_ms = TellMs(ranks.size());
+  absl::Time tell = absl::Now();
   for (;;) {
-    if (poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR) {
+    if (poll(entries.data(), entries.size(), tell_ms) < 0 && errno != EINTR) {
       LOG(ERROR) << "rank " << Number(rank_) << " cannot listen to its peers: " << strerror(errno);
       return;
     }
     if (entries.back().revents != 0) return;
+    if (const absl::Time now = absl::Now(); now >= tell) {
+      tell = now + absl::Milliseconds(tell_ms);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      TellDoing();
+    }
     for (size_t i = 0; i < ranks.size(); ++i) {
       // poll leaves out what is negative.
       if (entries[i].revents != 0 && Hear(ranks[i])) entries[i].fd = -1;
@@ -131,7 +175,7 @@ void PeerLines::End(int rank, State state, const absl::Status& why) {
   changed_.notify_all();
 }
 
-// A question, or an answer: no last word.
+// A question, an answer, or what it does: no last word.
 bool PeerLines::HearOfWaiting(Peer& peer) {
   const Message& message = peer.message;
   if (!IsMessage(message)) return false;
@@ -139,8 +183,13 @@ bool PeerLines::HearOfWaiting(Peer& peer) {
     Reply(peer);
     return true;
   }
-  if (message.word != static_cast<uint32_t>(Word::kAnswer)) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (message.word == static_cast<uint32_t>(Word::kDoing)) {
+    std::memcpy(&peer.doing, message.text, sizeof(peer.doing));
+    peer.told = absl::Now();
+    return true;
+  }
+  if (message.word != static_cast<uint32_t>(Word::kAnswer)) return false;
   peer.answers = true;
   peer.answer = {.waits_for = message.code, .doing = std::string(message.text, message.text_bytes)};
   changed_.notify_all();

@@ -1,7 +1,8 @@
 // PeerLines: lines over TCP.
 //
 // One connection to each peer and one thread that listens to all. A line that ends without a word means that the peer's process
-// is gone: killed, crashed, or a zombie; the system closes it within milliseconds.
+// is gone: killed, crashed, or a zombie; the system closes it within milliseconds. So that others know what it did last, a rank
+// tells them at once of its first operation, and some times a second of the latest.
 //
 // Example:
 //   PeerLines lines(options, std::move(sockets), [](int peer, const absl::Status& why) { ... });
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "zeroshard/backends/gloo/lines.h"
 #include "zeroshard/backends/gloo/peer_connections.h"
 #include "zeroshard/comm/operation_header.h"
@@ -34,12 +36,13 @@ class PeerLines final : public Lines {
   void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }
   void GiveUp(const absl::Status& why) override { Say(Word::kGiveUp, why); }
   void Doing(const comm::OperationHeader& operation) override;
+  std::string LastOf(int peer) const override;
 
   // Stops listening; the lines stay open.
   void StopListening();
 
  private:
-  enum class Word : uint32_t { kLeave = 1, kGiveUp = 2, kAsk = 3, kAnswer = 4 };
+  enum class Word : uint32_t { kLeave = 1, kGiveUp = 2, kAsk = 3, kAnswer = 4, kDoing = 5 };
   // Questions of one line: with its answers and the last word they fit into a socket's smallest buffer.
   static constexpr int kMostQuestions = 3;
 
@@ -61,6 +64,8 @@ class PeerLines final : public Lines {
     int answered = 0;   // by this rank
     bool answers = false;
     Answer answer = {};
+    comm::OperationHeader doing = {};  // as it said last
+    absl::Time told;                   // when
   };
 
   void NoteWait(int peer) override { waits_for_.store(peer, std::memory_order_relaxed); }
@@ -68,6 +73,7 @@ class PeerLines final : public Lines {
   static Message MakeMessage(Word word, int32_t code, absl::string_view text);
   bool Ask(int peer, Answer& answer) override;
   void Reply(Peer& peer);
+  void TellDoing();
   void Listen();
   // Reads what `peer` says; gives true once it has ended.
   bool Hear(int peer);
@@ -78,10 +84,11 @@ class PeerLines final : public Lines {
 
   std::vector<Peer> peers_;
   Socket stop_;  // an eventfd
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool said_ = false;
   comm::OperationHeader doing_;
+  bool untold_ = false;  // peers do not know of it
   std::atomic<int> waits_for_{-1};
   std::thread thread_;
 };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/comm/rank_watch.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -216,13 +217,21 @@ comm::Testimony Endpoint::Testify() const {
   std::lock_guard<std::mutex> lock(mutex_);
   if (left()) return {.words = who + " has left"};
   if (!failure_.ok()) return {.words = absl::StrCat(who, " gave up: ", failure_.message())};
-  if (frozen_.load(std::memory_order_acquire)) return {.words = who + " does not answer: it stands still"};
+  if (frozen_.load(std::memory_order_acquire)) {
+    return {.words =
+                absl::StrCat(who, " does not answer: it stands still", comm::kItsLastOperation, comm::DescribeLast(doing_))};
+  }
   return {.answers = true,
           .waits_for = waits_for_.load(std::memory_order_relaxed),
           .number = number_,
           .words = absl::StrCat(who, " answers, and ",
                                 doing_.magic == 0 ? "has begun no operation" : "was last in " + comm::Describe(doing_),
                                 comm::DescribeElsewhere(place_.Elsewhere()))};
+}
+
+std::string Endpoint::Last() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return comm::DescribeLast(doing_);
 }
 
 void Endpoint::Freeze(Clock::time_point until) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -100,6 +101,8 @@ class Endpoint {
   // What this rank says when it is asked why it is late.
   void Doing(const comm::OperationHeader& operation);
   comm::Testimony Testify() const;
+  // "all-reduce #7 (...)", "none".
+  std::string Last() const;
 
   // Injected faults, from any thread. A dead rank sends nothing; a frozen one stands still where it next calls StandStill, until
   // it is thawed, the time is up, or its memory is closed.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/rank_watch.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -250,7 +251,8 @@ void InProcessGroup::TellAll(int rank, const absl::Status& why) {
 void InProcessGroup::Kill(int rank) {
   endpoint(rank).Die();
   // The others first: its own last words are not heard.
-  TellAll(rank, absl::UnavailableError(absl::StrCat("rank ", endpoint(rank).number(), " is gone (fault injection)")));
+  TellAll(rank, absl::UnavailableError(absl::StrCat("rank ", endpoint(rank).number(), " is gone (fault injection)",
+                                                    comm::kItsLastOperation, endpoint(rank).Last())));
   endpoint(rank).Fail(
       absl::UnavailableError(absl::StrCat("rank ", endpoint(rank).number(), " was killed by fault injection")));
 }

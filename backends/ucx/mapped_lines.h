@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,6 +38,10 @@ class MappedLines final : public Lines {
   void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }
   void GiveUp(const absl::Status& why) override { Say(Word::kGiveUp, why); }
   void Doing(const comm::OperationHeader& operation) override { Mine().doing.Store(operation); }
+  // Exact: its memory outlives it.
+  std::string LastOf(int peer) const override {
+    return comm::DescribeLast(blocks_[static_cast<size_t>(peer)]->doing.Load());
+  }
 
  private:
   enum class Word : uint32_t { kNone, kLeave, kGiveUp };

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "zeroshard/backends/ucx/ucx_errors.h"
 #include "zeroshard/backends/ucx/ucx_transport.h"
+#include "zeroshard/comm/rank_watch.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -232,7 +233,8 @@ absl::Status UcxTransport::Gone(const Record& record, const absl::Status& said) 
   return absl::UnavailableError(absl::StrCat("rank ", number(record.peer), left ? " has left, and" : " is gone, and",
                                              record.sends ? " did not take " : " did not send ", record.bytes,
                                              record.sends ? " bytes from rank " : " bytes for rank ", number(rank()),
-                                             said.ok() ? "" : "; ", said.message()));
+                                             said.ok() ? "" : "; ", said.message(), comm::kItsLastOperation,
+                                             lines_->LastOf(record.peer)));
 }
 
 }  // namespace zeroshard::backends

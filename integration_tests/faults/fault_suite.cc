@@ -8,8 +8,10 @@
 #include <random>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "zeroshard/comm/rank_watch.h"
 #include "zeroshard/integration_tests/faults/random_operations.h"
 #include "zeroshard/integration_tests/faults/thread_ranks.h"
 
@@ -29,6 +31,9 @@ namespace {
 using device::Array;
 using device::DType;
 using ::testing::HasSubstr;
+
+// Operations of RunOperations that are begun and not counted yet; Finalize comes after them.
+constexpr int64_t kMostInFlight = 3;
 
 // What a seed decides.
 struct Plan {
@@ -83,6 +88,20 @@ class Scene {
       EXPECT_EQ(ranks_->report(rank).wrong, 0) << "rank " << rank;
     }
   }
+  // What `rank` says that the victim did last: what it began, and, where that lies in memory which outlives the victim, nothing that
+  // it had ended long before.
+  void ExpectLastOperation(int rank) {
+    const std::string message = ranks_->message(rank);
+    const size_t said = message.find(comm::kItsLastOperation);
+    ASSERT_NE(said, std::string::npos) << message;
+    const size_t number = message.find('#', said);
+    int64_t last = -1;
+    ASSERT_TRUE(absl::SimpleAtoi(message.substr(number + 1, message.find_first_of(" ,;", number) - number - 1), &last))
+        << message;
+    const int64_t ended = ranks_->report(plan.victim).operations;
+    EXPECT_GE(last, carrier_.last_is_exact ? ended : 1) << message;
+    EXPECT_LE(last, ended + kMostInFlight) << message;
+  }
   std::vector<int> Survivors() const {
     std::vector<int> survivors;
     for (int rank = 0; rank < plan.world_size; ++rank) {
@@ -120,6 +139,7 @@ TEST_P(FaultTest, EverySurvivorOfAKilledRankNamesItInTime) {
     EXPECT_LT(report.noticed_ms - killed_ms, scene.carrier().notices_death_in_ms);
     EXPECT_EQ(report.code, absl::StatusCode::kUnavailable);
     EXPECT_THAT(scene.ranks().message(rank), HasSubstr(absl::StrCat("rank ", scene.plan.victim, " is gone")));
+    scene.ExpectLastOperation(rank);
     last_ms = std::max(last_ms, report.noticed_ms - killed_ms);
   }
   RecordProperty("last_survivor_ms", absl::StrCat(last_ms));
@@ -149,6 +169,7 @@ TEST_P(FaultTest, AStoppedRankIsNamedAtTheDeadlineAndNobodySpins) {
   for (const int rank : scene.Survivors()) {
     const RankReport& report = scene.ranks().report(rank);
     EXPECT_THAT(scene.ranks().message(rank), HasSubstr(absl::StrCat("rank ", scene.plan.victim, " does not answer")));
+    scene.ExpectLastOperation(rank);
     // Its last operation may have begun before.
     EXPECT_GE(report.noticed_ms - stopped_ms, timeout_ms / 2);
     EXPECT_LT(report.noticed_ms - stopped_ms, timeout_ms + 5000);

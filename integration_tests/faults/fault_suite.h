@@ -26,6 +26,8 @@ struct Carrier {
   bool processes = true;  // else ranks are threads of one, and what befalls them is injected
   int64_t notices_death_in_ms = 1000;
   int64_t descriptors_a_peer = 0;
+  bool last_is_exact =
+      false;  // what a rank did last can be read when it is gone; else as it said some tenths of a second before
 
   std::unique_ptr<Ranks> MakeRanks() const;
 };

@@ -10,6 +10,7 @@
 #include "zeroshard/backends/gloo/endpoint.h"
 #include "zeroshard/backends/gloo/greeting.h"
 #include "zeroshard/backends/gloo/peer_lines.h"
+#include "zeroshard/comm/operation_header.h"
 #include "zeroshard/tools/fuzz/fuzz_target.h"
 
 namespace zeroshard::backends {
@@ -50,12 +51,13 @@ void HearLine(const std::string& bytes) {
     const absl::Status why = heard.get_future().get();
     CHECK(why.ok() == (ours.state(1) == PeerLines::State::kLeft));
     (void)ours.WhyLate(1);
+    (void)ours.LastOf(1);
   }
 }
 
 // As it is on the wire; see peer_lines.h.
 struct Word {
-  char magic[8] = {'z', 's', 'l', 'i', 'n', 'e', '\n', 2};
+  char magic[8] = {'z', 's', 'l', 'i', 'n', 'e', '\n', 3};
   uint32_t word = 1;
   int32_t code = 0;
   uint32_t text_bytes = 0;
@@ -91,5 +93,13 @@ std::vector<std::string> zeroshard::fuzz::Seeds() {
     seeds.push_back('\2' + BytesOf(said));
     seeds.push_back('\2' + BytesOf(said) + BytesOf(Word()));
   }
+  Word doing;
+  doing.word = 5;
+  zeroshard::comm::Operation operation;
+  operation.sequence = 7;
+  const std::string header = BytesOf(zeroshard::comm::MakeHeader(operation, 1, 2));
+  std::memcpy(doing.text, header.data(), header.size());
+  seeds.push_back('\2' + BytesOf(doing) + BytesOf(Word()));
+  seeds.push_back('\2' + BytesOf(doing));
   return seeds;
 }
