@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "zeroshard/backends/ucx/segment_note.h"
 #include "zeroshard/backends/ucx/ucx_errors.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/device/vendor_scope.h"
@@ -60,7 +61,9 @@ UcxWorker::UcxWorker(std::unique_ptr<UcxContext> context, int world_size) : cont
 }
 
 absl::StatusOr<std::shared_ptr<UcxWorker>> UcxWorker::Create(int world_size, UcxWays ways, const UcxNetworks& networks) {
+  RemoveDeadSegments();
   const device::VendorScope scope;
+  const SegmentNote note;
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size, ways, networks));
   std::shared_ptr<UcxWorker> worker(new UcxWorker(std::move(context), world_size));
   ZS_RETURN_IF_ERROR(worker->Open());

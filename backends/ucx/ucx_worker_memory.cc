@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/backends/ucx/segment_note.h"
 #include "zeroshard/backends/ucx/ucx_errors.h"
 #include "zeroshard/backends/ucx/ucx_worker.h"
 #include "zeroshard/device/status_macros.h"
@@ -36,6 +37,7 @@ absl::StatusOr<ucp_mem_h> UcxWorker::Map(size_t bytes, void** data) {
   parameters.length = bytes;
   parameters.flags = UCP_MEM_MAP_ALLOCATE;
   ucp_mem_h memory = nullptr;
+  const SegmentNote note;
   ZS_RETURN_IF_ERROR(
       FromUcx(ucp_mem_map(context_->get(), &parameters, &memory), absl::StrCat("allocating ", bytes, " bytes")));
   ucp_mem_attr_t attributes = {};

@@ -1,6 +1,12 @@
 // Shared memory that is small, or none, or left by ranks that were killed. In namespaces of the test's own.
 #include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ipc.h>
 #include <sys/mount.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +22,20 @@
 #include "gtest/gtest.h"
 #include "zeroshard/integration_tests/faults/random_operations.h"
 #include "zeroshard/integration_tests/faults/ranks.h"
+
+namespace {
+
+// Of segments that this process makes: when it is killed, which UCX has not yet mapped. 0: never.
+int segments_to_its_death = 0;
+
+}  // namespace
+
+// In place of the system's, which UCX calls.
+extern "C" int shmget(key_t key, size_t bytes, int flags) noexcept {
+  const int segment = static_cast<int>(syscall(SYS_shmget, key, bytes, flags));
+  if (segment >= 0 && segments_to_its_death > 0 && --segments_to_its_death == 0) raise(SIGKILL);
+  return segment;
+}
 
 namespace zeroshard::integration_tests {
 namespace {
@@ -42,11 +62,14 @@ class SharedMemory : public ::testing::Test {
   }
   static const std::string* why_not_;
 
-  void ExpectNothingLeft() {
-    EXPECT_TRUE(std::filesystem::is_empty(kFolder));
+  static int64_t Segments() {
     std::ifstream segments("/proc/sysvipc/shm");
     const std::string text((std::istreambuf_iterator<char>(segments)), std::istreambuf_iterator<char>());
-    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;  // the table's head
+    return std::count(text.begin(), text.end(), '\n') - 1;  // the table's head
+  }
+  void ExpectNothingLeft() {
+    EXPECT_TRUE(std::filesystem::is_empty(kFolder));
+    EXPECT_EQ(Segments(), 0);
   }
 
   static absl::Status Run(comm::Communicator& rank, RankReport& report) {
@@ -81,6 +104,47 @@ TEST_F(SharedMemory, IsGivenBackByRanksThatAreKilled) {
     for (const int rank : {0, 1}) EXPECT_EQ(ranks->Crash(rank), "signal 9");
     ExpectNothingLeft();
   }
+}
+
+TEST_F(SharedMemory, OfARankThatIsKilledBeforeItIsMappedIsTakenBackByTheNextStart) {
+  setenv("XDG_RUNTIME_DIR", ::testing::TempDir().c_str(), 1);
+  // At each segment in turn, until a rank makes no more.
+  int which = 1;
+  for (bool killed = true; killed && which < 50; ++which) {
+    {
+      const std::unique_ptr<Ranks> ranks = MakeProcessRanks("ucx", {});
+      segments_to_its_death = which;  // of each rank's process
+      ranks->Start(2, absl::Seconds(30), &Run);
+      segments_to_its_death = 0;
+      killed = ranks->Crash(0) == "signal 9";
+      ranks->Kill(1);
+    }
+    EXPECT_EQ(Segments() > 0, killed);
+    const std::unique_ptr<Ranks> next = MakeProcessRanks("ucx", {});
+    next->Start(2, absl::Seconds(30), &Run);
+    for (const int rank : {0, 1}) EXPECT_TRUE(next->Ended(rank, NowMs() + 30000));
+    EXPECT_EQ(next->report(0).code, absl::StatusCode::kOk) << next->message(0);
+    ExpectNothingLeft();
+  }
+  EXPECT_GT(which, 4);  // Of UCX's start, of its worker, of the ranks' pages, of Allocate.
+}
+
+TEST_F(SharedMemory, OfAnotherProgramThatEndedStays) {
+  setenv("XDG_RUNTIME_DIR", ::testing::TempDir().c_str(), 1);
+  const pid_t other = fork();
+  if (other == 0) {
+    shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(other, nullptr, 0), other);
+  ASSERT_EQ(Segments(), 1);
+  const std::unique_ptr<Ranks> ranks = MakeProcessRanks("ucx", {});
+  ranks->Start(2, absl::Seconds(30), &Run);
+  for (const int rank : {0, 1}) EXPECT_TRUE(ranks->Ended(rank, NowMs() + 30000));
+  EXPECT_EQ(Segments(), 1);
+  shmid_ds segment = {};
+  for (int index = 0; index < 100; ++index) shmctl(shmctl(index, SHM_STAT, &segment), IPC_RMID, nullptr);
+  ExpectNothingLeft();
 }
 
 void ExpectNoRoom(const std::vector<std::pair<std::string, std::string>>& environment, const std::string& words) {
