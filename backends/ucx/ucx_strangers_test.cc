@@ -1,8 +1,13 @@
 // Strangers on the ports of UCX's TCP, while ranks connect and afterwards.
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,12 +18,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "glog/logging.h"
 #include "gtest/gtest.h"
 #include "zeroshard/backends/ucx/sealed_value.h"
 #include "zeroshard/backends/ucx/ucx_transport.h"
 #include "zeroshard/backends/ucx/ucx_worker.h"
 #include "zeroshard/comm/host_communicator.h"
+#include "zeroshard/comm/network_address.h"
+#include "zeroshard/comm/socket.h"
 #include "zeroshard/comm/store_memory.h"
 #include "zeroshard/comm/testing/strangers.h"
 #include "zeroshard/device/cpu/cpu_device.h"
@@ -104,6 +113,63 @@ TEST_F(UcxStrangers, TenThousandWhileRanksConnectChangeNothingAndLaterOnesAreNot
   });
   ConnectAndAdd(store);
   EXPECT_GT(strangers_.answered(), 5000);
+}
+
+// Silent ones, more than this process may have descriptors, which are held until it has ended.
+TEST_F(UcxStrangers, WhoSaysNothingHoldsNoDescriptor) {
+  constexpr int kDescriptors = 200;
+  std::array<int, 2> ports, held;
+  ASSERT_EQ(pipe(ports.data()), 0);
+  ASSERT_EQ(pipe(held.data()), 0);
+  const pid_t ranks = fork();
+  ASSERT_GE(ranks, 0);
+  if (ranks == 0) {
+    const rlimit few = {.rlim_cur = kDescriptors, .rlim_max = kDescriptors};
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    std::atomic<int> listening{0};
+    HeldStore store([&](const std::string& /*address*/) {
+      if (++listening < 2) return;  // Both do now, and none has the other's address.
+      std::string text;
+      for (const ListeningPort& port : ListeningPorts(getpid())) absl::StrAppend(&text, port.first, " ", port.second, "\n");
+      char byte = 0;
+      CHECK_EQ(write(ports[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+      CHECK_EQ(read(held[0], &byte, 1), 1);
+    });
+    ConnectAndAdd(store);
+    _exit(HasFailure() ? 1 : 0);
+  }
+  std::array<char, 4096> text = {};
+  ASSERT_GT(read(ports[0], text.data(), text.size() - 1), 0);
+  std::vector<comm::Socket> silent;
+  for (const absl::string_view line : absl::StrSplit(text.data(), '\n', absl::SkipEmpty())) {
+    const std::vector<std::string> port = absl::StrSplit(line, ' ');
+    sockaddr_storage address;
+    const socklen_t length = comm::MakeSocketAddress(port[0], std::stoi(port[1]), address);
+    for (int i = 0; i < 2 * kDescriptors; ++i) {
+      silent.emplace_back(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      EXPECT_EQ(connect(silent.back().get(), reinterpret_cast<sockaddr*>(&address), length), 0) << line;
+    }
+  }
+  EXPECT_GE(silent.size(), 4U * kDescriptors);  // of both ranks
+  ASSERT_EQ(write(held[1], "x", 1), 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(ranks, &status, 0), ranks);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(UcxStrangers, TheLimitOfDescriptorsIsAsBeforeOnceAllAreConnected) {
+  rlimit before = {}, after = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  before.rlim_cur = std::min<rlim_t>(before.rlim_max, 500);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  HeldStore store([&](const std::string& /*address*/) {
+    rlimit meanwhile = {};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &meanwhile), 0);
+    EXPECT_EQ(meanwhile.rlim_cur, before.rlim_max);
+  });
+  ConnectAndAdd(store);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_cur);
 }
 
 TEST_F(UcxStrangers, AClientOfAnotherJobIsNotHeard) {

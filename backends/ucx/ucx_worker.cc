@@ -1,19 +1,11 @@
 #include "zeroshard/backends/ucx/ucx_worker.h"
 
-#include <linux/filter.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <iterator>
-#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "zeroshard/backends/ucx/segment_note.h"
@@ -34,25 +26,6 @@ constexpr std::chrono::milliseconds kTurn{1};
 
 // A send of more ends when its receiver has begun to receive it, so that no more of them lie about there than are under way here.
 constexpr size_t kMostUnasked = 16 << 10;
-
-// This process's TCP sockets that listen at one address, as UCX's do; sorted.
-std::vector<int> Listeners() {
-  std::vector<int> listeners;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    int descriptor = -1;
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &descriptor)) continue;
-    int listens = 0;
-    socklen_t length = sizeof(listens);
-    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) continue;
-    sockaddr_storage address = {};
-    length = sizeof(address);
-    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) continue;
-    if (address.ss_family == AF_INET || address.ss_family == AF_INET6) listeners.push_back(descriptor);
-  }
-  std::sort(listeners.begin(), listeners.end());
-  return listeners;
-}
 
 }  // namespace
 
@@ -75,10 +48,7 @@ absl::Status UcxWorker::Open() {
   parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   {
-    // One at a time, so that what listens afterwards and did not before is this worker's.
-    static std::mutex making;
-    const std::lock_guard<std::mutex> lock(making);
-    const std::vector<int> before = Listeners();
+    const UcxListeners::Search search;
     const absl::Status made = FromUcx(ucp_worker_create(context_->get(), &parameters, &worker_), "making a worker");
     if (absl::IsResourceExhausted(made)) {
       return absl::ResourceExhaustedError(
@@ -87,8 +57,7 @@ absl::Status UcxWorker::Open() {
                        "(kernel.shmmni, shmall, shmmax), df /dev/shm that of UCX_TLS=posix"));
     }
     ZS_RETURN_IF_ERROR(made);
-    const std::vector<int> after = Listeners();
-    std::set_difference(after.begin(), after.end(), before.begin(), before.end(), std::back_inserter(listeners_));
+    listeners_ = UcxListeners(search);
   }
   return FromUcx(ucp_worker_get_efd(worker_, &events_), "getting the worker's events");
 }
@@ -234,18 +203,6 @@ absl::Status UcxWorker::Flush(Clock::time_point deadline) {
   }
   ucp_request_free(request);
   return FromUcx(status == UCS_INPROGRESS ? UCS_ERR_TIMED_OUT : status, "connecting all ways to all peers");
-}
-
-// UCX takes any connection, for as long as it lives, and has no way to close the door: so the system drops what comes.
-void UcxWorker::StopListening() {
-  sock_filter nothing = {.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
-  const sock_fprog program = {.len = 1, .filter = &nothing};
-  for (const int listener : listeners_) {
-    if (setsockopt(listener, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0) {
-      LOG(WARNING) << "UCX goes on listening: " << strerror(errno);
-    }
-  }
-  listeners_.clear();
 }
 
 void UcxWorker::Cancel(const UcxMessage& message) {

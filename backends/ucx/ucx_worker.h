@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "ucp/api/ucp.h"
 #include "zeroshard/backends/ucx/ucx_context.h"
+#include "zeroshard/backends/ucx/ucx_listeners.h"
 #include "zeroshard/backends/ucx/ucx_networks.h"
 
 namespace zeroshard::backends {
@@ -66,7 +67,7 @@ class UcxWorker {
   // Until all ways to all peers are connected, and what was sent has been taken.
   absl::Status Flush(std::chrono::steady_clock::time_point deadline);
   // Lets nobody connect any more. Once every peer has flushed.
-  void StopListening();
+  void StopListening() { listeners_.Stop(); }
   // Ends a receive that has not met its message.
   void Cancel(const UcxMessage& message);
   // Ends the endpoints; nothing is sent, received or touched any more, done or not. Bounded.
@@ -102,8 +103,8 @@ class UcxWorker {
   const std::unique_ptr<UcxContext> context_;
   std::mutex mutex_;  // over all that UCX does
   ucp_worker_h worker_ = nullptr;
-  int events_ = -1;             // readable when an armed worker has something to do; UCX's
-  std::vector<int> listeners_;  // UCX's
+  int events_ = -1;  // readable when an armed worker has something to do; UCX's
+  UcxListeners listeners_;
   std::vector<std::unique_ptr<End>> ends_;
   bool closed_ = false;
   bool moved_ = false;  // since Sleep last noted when anything did

@@ -1,0 +1,116 @@
+#include "zeroshard/backends/ucx/ucx_listeners.h"
+
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "glog/logging.h"
+#include "zeroshard/comm/network_address.h"
+
+namespace zeroshard::backends {
+namespace {
+
+// How long the system keeps a connection that says nothing: longer than ranks take to connect.
+constexpr int kSilentSeconds = 600;
+
+std::mutex& SearchMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// This process's TCP sockets that listen at one address, as UCX's do; sorted.
+std::vector<int> Listening() {
+  std::vector<int> listeners;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    int descriptor = -1;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &descriptor)) continue;
+    int listens = 0;
+    socklen_t length = sizeof(listens);
+    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) continue;
+    sockaddr_storage address = {};
+    length = sizeof(address);
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) continue;
+    if (address.ss_family == AF_INET || address.ss_family == AF_INET6) listeners.push_back(descriptor);
+  }
+  std::sort(listeners.begin(), listeners.end());
+  return listeners;
+}
+
+// While one lives, the soft limit of descriptors is the hard one. Not for longer: select() knows no descriptor beyond the usual limit.
+class DescriptorRoom {
+ public:
+  static std::shared_ptr<void> Take() {
+    static std::mutex mutex;
+    static std::weak_ptr<DescriptorRoom> shared;
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::shared_ptr<DescriptorRoom> room = shared.lock();
+    if (room == nullptr) shared = room = std::make_shared<DescriptorRoom>();
+    return room;
+  }
+
+  DescriptorRoom() {
+    if (getrlimit(RLIMIT_NOFILE, &usual_) != 0) return;
+    const rlimit all = {.rlim_cur = usual_.rlim_max, .rlim_max = usual_.rlim_max};
+    raised_ = setrlimit(RLIMIT_NOFILE, &all) == 0;
+  }
+  ~DescriptorRoom() {
+    if (raised_) setrlimit(RLIMIT_NOFILE, &usual_);
+  }
+  DescriptorRoom(const DescriptorRoom&) = delete;
+  DescriptorRoom& operator=(const DescriptorRoom&) = delete;
+
+ private:
+  rlimit usual_ = {};
+  bool raised_ = false;
+};
+
+}  // namespace
+
+UcxListeners::Search::Search() : lock_(SearchMutex()), before_(Listening()) {}
+
+UcxListeners::UcxListeners(const Search& search) {
+  const std::vector<int> after = Listening();
+  std::set_difference(after.begin(), after.end(), search.before_.begin(), search.before_.end(),
+                      std::back_inserter(sockets_));
+  if (sockets_.empty()) return;
+  room_ = DescriptorRoom::Take();
+  for (const int socket : sockets_) {
+    setsockopt(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof(kSilentSeconds));
+  }
+}
+
+std::vector<int> UcxListeners::Ports() const {
+  std::vector<int> ports;
+  for (const int socket : sockets_) {
+    sockaddr_storage address = {};
+    socklen_t length = sizeof(address);
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0) ports.push_back(comm::PortOf(address));
+  }
+  return ports;
+}
+
+// UCX has no way to close the door.
+void UcxListeners::Stop() {
+  sock_filter nothing = {.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
+  const sock_fprog program = {.len = 1, .filter = &nothing};
+  for (const int socket : sockets_) {
+    if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0) {
+      LOG(WARNING) << "UCX goes on listening: " << strerror(errno);
+    }
+  }
+  sockets_.clear();
+  room_.reset();
+}
+
+}  // namespace zeroshard::backends

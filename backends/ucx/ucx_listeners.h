@@ -1,0 +1,46 @@
+// UcxListeners: the sockets at which UCX's TCP listens, which UCX does not tell of, from when they open until all peers are connected.
+//
+// UCX takes every connection, and keeps those that say nothing. So meanwhile the system hands it none that has not spoken, and this process
+// may open as many descriptors as its hard limit lets it. Afterwards the system drops whatever comes.
+//
+// Example:
+//   UcxListeners::Search search;
+//   ucp_worker_create(...);
+//   UcxListeners listeners(search);
+//   ...
+//   listeners.Stop();
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace zeroshard::backends {
+
+class UcxListeners {
+ public:
+  // One at a time in a process: what listens at its end and did not at its beginning is the worker's that was made meanwhile.
+  class Search {
+   public:
+    Search();
+
+   private:
+    friend class UcxListeners;
+    const std::lock_guard<std::mutex> lock_;
+    const std::vector<int> before_;
+  };
+
+  UcxListeners() = default;
+  explicit UcxListeners(const Search& search);
+
+  // Of each socket.
+  std::vector<int> Ports() const;
+  // Lets nobody connect any more. Once every peer has connected.
+  void Stop();
+
+ private:
+  std::vector<int> sockets_;    // UCX's
+  std::shared_ptr<void> room_;  // for descriptors
+};
+
+}  // namespace zeroshard::backends
