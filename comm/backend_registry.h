@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "zeroshard/comm/communicator.h"
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/store.h"
 #include "zeroshard/device/device.h"
 
@@ -35,6 +36,7 @@ struct BackendOptions {
   int world_size = 1;
   absl::Duration timeout = absl::Minutes(5);  // of connecting, and of each operation
   std::string interface = {};                 // network interface or address to listen on; empty: the backend's choice
+  PortRange ports = {};                       // at which host backends listen; none: any
   std::string master_address = {};            // rank 0's host as the others know it; empty: MASTER_ADDR, where that is set
   Reduction reduction = Reduction::kTree;     // the same on every rank
   bool share_gpu = false;                     // ranks may have one GPU between them: slow, for tests

@@ -8,14 +8,13 @@ namespace zeroshard::comm {
 namespace {
 
 // Below the ports that systems hand out by themselves (from 32768), above those of well-known services.
-constexpr int kFirstPort = 12000;
-constexpr int kPorts = 20000;
+constexpr PortRange kPorts = {.first = 12000, .last = 31999};
 
 // The same on every rank and in every build: FNV-1a.
-int PortFrom(std::string_view id) {
+int PortFrom(std::string_view id, const PortRange& ports) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return kFirstPort + static_cast<int>(hash % kPorts);
+  return (ports.any() ? kPorts : ports).Nth(hash);
 }
 
 std::string Tcp(const std::string& host, int port) {
@@ -41,7 +40,7 @@ std::string FirstHost(std::string_view list) {
   return host;
 }
 
-absl::StatusOr<std::string> DefaultStore(const LaunchEnvironment& launch, int parent) {
+absl::StatusOr<std::string> DefaultStore(const LaunchEnvironment& launch, int parent, const PortRange& ports) {
   const std::string launcher(Name(launch.launcher));
   if (!launch.master_address.empty() && launch.master_port != 0) {
     const int port = launch.master_port + (launch.agent_holds_master_port ? 1 : 0);
@@ -57,11 +56,11 @@ absl::StatusOr<std::string> DefaultStore(const LaunchEnvironment& launch, int pa
   }
   if (launch.launcher == Launcher::kSlurm) {
     const std::string first = launch.single_host() ? "127.0.0.1" : FirstHost(launch.slurm_node_list);
-    if (!first.empty()) return Tcp(first, PortFrom(launch.job_id));
+    if (!first.empty()) return Tcp(first, PortFrom(launch.job_id, ports));
   }
   if (launch.single_host()) {
     const std::string id = launch.job_id.empty() ? absl::StrCat("parent ", parent) : launch.job_id;
-    return Tcp("127.0.0.1", PortFrom(id));
+    return Tcp("127.0.0.1", PortFrom(id, ports));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "ranks that ", launcher, " starts on several hosts do not know where to meet: give --store=tcp:HOST:PORT, of rank ",

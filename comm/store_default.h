@@ -14,11 +14,12 @@
 
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/launch_environment.h"
+#include "zeroshard/comm/port_range.h"
 
 namespace zeroshard::comm {
 
-// Errors: kInvalidArgument: what is not set, and the remedy.
-absl::StatusOr<std::string> DefaultStore(const LaunchEnvironment& launch, int parent);
+// Ports that are made from an id are of `ports`, where there are any. Errors: kInvalidArgument: what is not set, and the remedy.
+absl::StatusOr<std::string> DefaultStore(const LaunchEnvironment& launch, int parent, const PortRange& ports = {});
 
 // The first host of Slurm's list: "node[003-010,12],x1" -> "node003"; empty where there is none.
 std::string FirstHost(std::string_view list);

@@ -15,13 +15,13 @@ using ::testing::MatchesRegex;
 
 using Variables = std::map<std::string, std::string>;
 
-std::string Default(const Variables& variables, int parent = 7) {
+std::string Default(const Variables& variables, int parent = 7, const PortRange& ports = {}) {
   const auto launch = ReadLaunchEnvironment([&](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
   });
   if (!launch.ok()) return std::string(launch.status().message());
-  const auto store = DefaultStore(*launch, parent);
+  const auto store = DefaultStore(*launch, parent, ports);
   return store.ok() ? *store : std::string(store.status().message());
 }
 
@@ -80,6 +80,13 @@ TEST(DefaultStore, IsLoopbackUnderMpirunOnOneHost) {
     const std::string rank = std::string(local)[0] == 'O' ? "OMPI_COMM_WORLD_LOCAL_RANK" : "MPI_LOCALRANKID";
     EXPECT_THAT(Default(With(one, {{local, "1"}, {rank, "0"}})), HasSubstr("give --store=tcp:HOST:PORT"));
   }
+}
+
+TEST(DefaultStore, TakesAPortOfTheRangeWhereOneIsGiven) {
+  for (const Variables& launcher : {kSrun, kOpenMpi, kMpich}) {
+    EXPECT_THAT(Default(launcher, 7, {.first = 40010, .last = 40019}), MatchesRegex("tcp:[^:]*:4001[0-9]"));
+  }
+  EXPECT_EQ(Default(kTorchrun, 7, {.first = 40010, .last = 40019}), "tcp:node1:29500");  // torchrun says
 }
 
 TEST(FirstHost, ReadsSlurmsLists) {

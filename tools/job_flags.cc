@@ -66,6 +66,13 @@ void JobFlags::Register(FlagSet& flags) {
               .example = "--bind=eth0",
               .default_text = "loopback on one host; the way to rank 0 on several"});
   flags.Text(
+      "port_range", &port_range_,
+      {.group = kGroup,
+       .text = "Ports at which ranks may listen, where a firewall lets through no others: two for each rank of a host,\n"
+               "      two more for each group with --shard_size. Of gloo and ucx, and of where ranks meet, unless --store says that.",
+       .example = "--port_range=20000-20099",
+       .default_text = "any that is free"});
+  flags.Text(
       "token_file", &token_file_,
       {.group = kGroup,
        .text = "A file of mode 600 with the job's token, the same 16 or more random characters on every host: where ranks\n"
@@ -92,6 +99,7 @@ absl::StatusOr<JobPlan> JobFlags::Plan(const FlagSet& flags, const std::string& 
   if (flags.WasSet("nproc")) options.nproc = static_cast<int>(nproc_);
   options.store = UserStore(store_);
   options.bind = bind_;
+  ZS_ASSIGN_OR_RETURN(options.ports, comm::ParsePortRange(port_range_));
   options.ssh = ssh_;
   if (!hosts_.empty()) {
     ZS_ASSIGN_OR_RETURN(options.hosts, ParseHosts(hosts_));

@@ -30,7 +30,7 @@ class JobFlags {
   std::string reduction_ = "auto";
   bool share_gpu_ = false;
   int64_t nproc_ = kDefaultRanks;
-  std::string hosts_, ssh_ = "ssh", store_, bind_, token_file_;
+  std::string hosts_, ssh_ = "ssh", store_, bind_, port_range_, token_file_;
   int64_t threads_ = 0;
   double timeout_s_ = 300;
 };

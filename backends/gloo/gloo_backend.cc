@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeGlooCommunicator(const c
   connect.world_size = options.world_size;
   connect.timeout = options.timeout;
   connect.interface = options.interface;
+  connect.ports = options.ports;
   connect.master_address = options.master_address;
   if (connect.master_address.empty()) connect.master_address = comm::ProcessEnvironment("MASTER_ADDR").value_or("");
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<GlooTransport> transport, GlooTransport::Connect(connect));

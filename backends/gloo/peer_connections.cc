@@ -125,14 +125,16 @@ absl::Status Connector::Listen(bool single_host) {
   ZS_ASSIGN_OR_RETURN(address_,
                       comm::ChooseAddress(here, options_.interface,
                                           {.single_host = single_host, .master_address = options_.master_address}));
-  sockaddr_storage address;
-  socklen_t length = comm::MakeSocketAddress(address_.text, 0, address);
-  auto* const bare = reinterpret_cast<sockaddr*>(&address);
-  listener_ = Socket(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener_ || bind(listener_.get(), bare, length) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
-      getsockname(listener_.get(), bare, &length) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("rank ", Me(), " cannot listen on ", address_.interface, " ", address_.text, ": ", strerror(errno)));
+  absl::StatusOr<Socket> listener = comm::ListenWithin(address_.text, options_.ports);
+  if (!listener.ok()) {
+    return absl::Status(listener.status().code(),
+                        absl::StrCat("rank ", Me(), " (", address_.interface, "): ", listener.status().message()));
+  }
+  listener_ = *std::move(listener);
+  sockaddr_storage address = {};
+  socklen_t length = sizeof(address);
+  if (getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return absl::UnavailableError(absl::StrCat("rank ", Me(), ": getsockname: ", strerror(errno)));
   }
   const Endpoint endpoint = {.address = address_.text, .port = comm::PortOf(address), .token = token_};
   return options_.store->Set(AddressKey(options_.rank), FormatEndpoint(endpoint));

@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/socket.h"
 #include "zeroshard/comm/store.h"
 #include "zeroshard/comm/wait_board.h"
@@ -39,6 +40,7 @@ struct ConnectOptions {
   absl::Duration timeout = absl::Minutes(5);
   std::string interface = {};       // see comm/network_address.h
   std::string master_address = {};  // MASTER_ADDR, may be empty
+  comm::PortRange ports = {};       // at which this rank listens; none: any
   std::vector<int> numbers = {};    // of a split: what messages call each rank (comm::Transport::number)
 
   std::shared_ptr<comm::WaitBoard> waits = {};  // this rank's, where groups are split off

@@ -15,12 +15,14 @@
 #include "gtest/gtest.h"
 #include "zeroshard/backends/gloo/greeting.h"
 #include "zeroshard/comm/network_address.h"
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/store_memory.h"
 #include "zeroshard/comm/testing/strangers.h"
 
 namespace zeroshard::backends {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Peers = absl::StatusOr<std::vector<PeerSockets>>;
 
@@ -35,13 +37,14 @@ ConnectOptions Options(comm::Store& store, int rank, int world_size, absl::Durat
 
 // Ranks [0, started) of `world_size` connect.
 std::vector<Peers> Connect(comm::Store& store, int world_size, int started, absl::Duration timeout = absl::Seconds(20),
-                           const std::string& interface = "") {
+                           const std::string& interface = "", const comm::PortRange& ports = {}) {
   std::vector<Peers> peers(static_cast<size_t>(started));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < started; ++rank) {
     threads.emplace_back([&, rank] {
       ConnectOptions options = Options(store, rank, world_size, timeout);
       options.interface = interface;
+      options.ports = ports;
       peers[static_cast<size_t>(rank)] = ConnectPeers(options);
     });
   }
@@ -81,6 +84,39 @@ TEST(ConnectPeers, WorksOverIpVersion6) {
   if (!has) GTEST_SKIP() << "this host has no ::1";
   comm::MemoryStore store;
   ExpectConnected(Connect(store, 3, 3, absl::Seconds(20), "::1"));
+}
+
+// Where `socket` of one that was connected to has its own end.
+int OwnPort(const Socket& socket) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof(address);
+  EXPECT_EQ(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  return comm::PortOf(address);
+}
+
+TEST(ConnectPeers, ListensAtAPortOfTheRangeThatIsFree) {
+  const comm::Socket first = *comm::ListenWithin("127.0.0.1", {});
+  const int taken = OwnPort(first);
+  // Two ranks listen at other ports of it than that; the third, which nobody connects to, too.
+  const comm::PortRange range = {.first = taken - 20, .last = taken};
+  comm::MemoryStore store;
+  const std::vector<Peers> peers = Connect(store, 3, 3, absl::Seconds(20), "", range);
+  ExpectConnected(peers);
+  for (const int rank : {0, 1}) {
+    const int port = OwnPort((*peers[static_cast<size_t>(rank)])[2].line);
+    EXPECT_TRUE(port >= range.first && port < taken) << port;
+  }
+}
+
+TEST(ConnectPeers, SaysWhichPortsAreTaken) {
+  const comm::Socket first = *comm::ListenWithin("127.0.0.1", {});
+  const int taken = OwnPort(first);
+  comm::MemoryStore store;
+  const std::vector<Peers> peers = Connect(store, 2, 2, absl::Seconds(20), "", {.first = taken, .last = taken});
+  for (const Peers& rank : peers) {
+    EXPECT_TRUE(absl::IsAlreadyExists(rank.status())) << rank.status();
+    EXPECT_THAT(std::string(rank.status().message()), AllOf(HasSubstr("127.0.0.1"), HasSubstr(std::to_string(taken))));
+  }
 }
 
 TEST(ConnectPeers, NamesTheRanksThatDidNotCome) {

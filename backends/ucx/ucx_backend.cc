@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeUcxCommunicator(const co
   connect.world_size = options.world_size;
   connect.timeout = options.timeout;
   connect.interface = options.interface;
+  connect.ports = options.ports;
   connect.master_address = options.master_address;
   if (connect.master_address.empty()) connect.master_address = comm::ProcessEnvironment("MASTER_ADDR").value_or("");
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport, UcxTransport::Connect(connect));

@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -71,7 +72,10 @@ class Configuration {
     ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_TLS", {"TLS", "^cma,posix"}));
     ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_NET_DEVICES", {"NET_DEVICES", networks.devices.c_str()}));
     if (OverTcpAlone(networks)) ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_RNDV_THRESH", {"RNDV_THRESH", "inf"}));
-    // A setting of TCP's memory domain: UCX 1.13 takes those of domains without their prefix.
+    // Settings of TCP: UCX 1.13 takes those of transports and their memory domains without a prefix. It looks for a free port of a range
+    // for as long as there is none; one port it tries once.
+    const std::string port = networks.port == 0 ? "" : absl::StrCat(networks.port);
+    ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_TCP_PORT_RANGE", {"PORT_RANGE", port.c_str()}));
     return SetUnlessSaid("UCX_TCP_AF_PRIO", {"AF_PRIO", networks.families.c_str()});
   }
   const ucp_config_t* get() const { return config_; }

@@ -20,6 +20,8 @@ absl::StatusCode CodeOf(ucs_status_t status) {
     case UCS_ERR_NO_MEMORY:
     case UCS_ERR_NO_RESOURCE:
       return absl::StatusCode::kResourceExhausted;
+    case UCS_ERR_BUSY:  // a port
+      return absl::StatusCode::kAlreadyExists;
     case UCS_ERR_TIMED_OUT:
       return absl::StatusCode::kDeadlineExceeded;
     default:

@@ -24,6 +24,7 @@ namespace zeroshard::backends {
 struct UcxNetworks {
   std::string devices = {};   // as UCX_NET_DEVICES: "eth0,mlx5_0:1"; empty: all
   std::string families = {};  // as UCX_TCP_AF_PRIO: "inet,inet6"; empty: UCX's order
+  int port = 0;               // at which UCX's TCP listens; 0: one that is free
 };
 
 struct NetworkMeeting {

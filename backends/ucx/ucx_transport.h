@@ -36,6 +36,7 @@
 #include "zeroshard/backends/ucx/mapped_lines.h"
 #include "zeroshard/backends/ucx/mapped_region.h"
 #include "zeroshard/backends/ucx/region_table.h"
+#include "zeroshard/backends/ucx/ucx_networks.h"
 #include "zeroshard/backends/ucx/ucx_worker.h"
 #include "zeroshard/comm/transport.h"
 
@@ -89,6 +90,7 @@ class UcxTransport final : public comm::Transport {
   static absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectUnder(const ConnectOptions& options, std::string store_prefix);
   absl::Status Open();
   absl::Status OpenWays(comm::Store& store, UcxWays ways, comm::Deadline deadline);
+  absl::Status MakeWorker(UcxWays ways, UcxNetworks networks);
   absl::Status ConnectWorkers(comm::Store& store, UcxWays ways, comm::Deadline deadline);
   absl::Status Greet(int64_t bytes, comm::Deadline deadline);
   absl::Status MoveLines(comm::Deadline deadline);

@@ -1,5 +1,6 @@
 // How ranks come together: by which ways, over which lines.
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include "zeroshard/backends/ucx/sealed_value.h"
 #include "zeroshard/backends/ucx/ucx_networks.h"
 #include "zeroshard/backends/ucx/ucx_transport.h"
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/store_prefix.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -85,7 +87,7 @@ absl::Status UcxTransport::OpenWays(comm::Store& store, UcxWays ways, Deadline d
                                                                .deadline = deadline,
                                                                .given_up = [this] { return GivenUp(); }}));
   }
-  ZS_ASSIGN_OR_RETURN(worker_, UcxWorker::Create(options_.world_size, ways, networks));
+  ZS_RETURN_IF_ERROR(MakeWorker(ways, std::move(networks)));
   ZS_RETURN_IF_ERROR(ConnectWorkers(store, ways, deadline));
   ZS_RETURN_IF_ERROR(ShareGuard(ways, deadline));
   if (guard_ == nullptr && ways == UcxWays::kSharedMemory) return absl::OkStatus();  // Some rank is elsewhere.
@@ -97,6 +99,22 @@ absl::Status UcxTransport::OpenWays(comm::Store& store, UcxWays ways, Deadline d
     worker_->StopListening();
   }
   return guard_ == nullptr ? absl::OkStatus() : MoveLines(deadline);
+}
+
+// One port of the range after the other, until UCX finds one free.
+absl::Status UcxTransport::MakeWorker(UcxWays ways, UcxNetworks networks) {
+  const comm::PortRange& ports = options_.ports;
+  const bool chooses = ways == UcxWays::kAll && !ports.any() && std::getenv("UCX_TCP_PORT_RANGE") == nullptr;
+  for (int tried = 0; !chooses || tried < ports.size(); ++tried) {
+    if (chooses) networks.port = ports.Nth(static_cast<uint64_t>(getpid()) + static_cast<uint64_t>(tried));
+    absl::StatusOr<std::shared_ptr<UcxWorker>> worker = UcxWorker::Create(options_.world_size, ways, networks);
+    if (worker.ok()) {
+      worker_ = *std::move(worker);
+      return absl::OkStatus();
+    }
+    if (!chooses || !absl::IsAlreadyExists(worker.status())) return worker.status();
+  }
+  return comm::NoFreePort(absl::StrCat(networks.devices, " for UCX on rank ", number(rank())), ports);
 }
 
 // From TCP to shared memory. Nobody closes a line to which somebody listens.

@@ -40,7 +40,7 @@ struct UcxMessage {
 
 class UcxWorker {
  public:
-  // Errors: FromUcx.
+  // Errors: FromUcx; kAlreadyExists the port of `networks` is taken.
   static absl::StatusOr<std::shared_ptr<UcxWorker>> Create(int world_size, UcxWays ways, const UcxNetworks& networks = {});
   // Every rkey and mapped memory was given back.
   ~UcxWorker();

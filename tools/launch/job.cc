@@ -127,6 +127,7 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
   options.world_size = plan.world_size;
   options.timeout = plan.options.timeout;
   options.interface = InterfaceOf(plan.options.bind, rank);
+  options.ports = plan.options.ports;
   options.master_address = MasterOf(plan.options.store);
   options.reduction = plan.options.reduction;
   options.share_gpu = plan.options.share_gpu;
@@ -205,7 +206,8 @@ int RunProcesses(const JobPlan& plan) {
                            .arguments = plan.options.arguments,
                            .name = plan.options.name,
                            .hosts = plan.options.hosts,
-                           .ssh = plan.options.ssh});
+                           .ssh = plan.options.ssh,
+                           .ports = plan.options.ports});
 }
 
 absl::Status Plain(absl::Status status) {
@@ -261,7 +263,7 @@ absl::StatusOr<JobPlan> PlanRanks(const JobOptions& options) {
     ZS_RETURN_IF_ERROR(CheckLaunched(launch, options));
     plan.launch = launch;
     if (launch.world_size > 1 && options.store.empty()) {
-      ZS_ASSIGN_OR_RETURN(plan.options.store, comm::DefaultStore(launch, getppid()));
+      ZS_ASSIGN_OR_RETURN(plan.options.store, comm::DefaultStore(launch, getppid(), options.ports));
     }
     plan.rank = launch.rank;
     plan.world_size = launch.world_size;

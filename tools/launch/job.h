@@ -17,6 +17,7 @@
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/launch_environment.h"
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/device/device.h"
 #include "zeroshard/tools/launch/visible_gpus.h"
 
@@ -28,6 +29,7 @@ struct JobOptions {
   std::optional<int> nproc = {};        // where it was asked for; else the visible GPUs, or kDefaultRanks
   std::string store = {};               // "file:PATH", "tcp:HOST:PORT"; empty: as the launcher's variables say
   std::string bind = {};                // where to listen; empty: no wider than the job needs
+  comm::PortRange ports = {};           // at which to listen; none: any
   std::string token_file = {};          // empty: see meeting.h
   std::vector<std::string> hosts = {};  // where to start nproc ranks each, over ssh; empty: here
   std::string ssh = "ssh";

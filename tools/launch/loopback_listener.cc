@@ -4,21 +4,20 @@
 
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "zeroshard/comm/network_address.h"
 
 namespace zeroshard::tools {
 
-LoopbackListener ListenOnLoopback() {
+LoopbackListener ListenOnLoopback(const comm::PortRange& ports) {
   constexpr int kTorchsPort = 29500;
-  comm::Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  absl::StatusOr<comm::Socket> listener = comm::ListenWithin("127.0.0.1", ports);
   sockaddr_storage address;
-  socklen_t length = comm::MakeSocketAddress("127.0.0.1", 0, address);
-  auto* const bare = reinterpret_cast<sockaddr*>(&address);
-  if (!listener || bind(listener.get(), bare, length) != 0 || listen(listener.get(), SOMAXCONN) != 0 ||
-      getsockname(listener.get(), bare, &length) != 0) {
-    return {.socket = comm::Socket(), .port = kTorchsPort};
+  socklen_t length = sizeof(address);
+  if (!listener.ok() || getsockname(listener->get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return {.socket = comm::Socket(), .port = ports.any() ? kTorchsPort : ports.first};
   }
-  return {.socket = std::move(listener), .port = comm::PortOf(address)};
+  return {.socket = *std::move(listener), .port = comm::PortOf(address)};
 }
 
 }  // namespace zeroshard::tools

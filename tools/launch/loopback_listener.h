@@ -5,6 +5,7 @@
 //   setenv("MASTER_PORT", std::to_string(listener.port).c_str(), 1);
 #pragma once
 
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/socket.h"
 
 namespace zeroshard::tools {
@@ -14,7 +15,7 @@ struct LoopbackListener {
   int port = 0;
 };
 
-// On 127.0.0.1, at a port of the system's choice. Where there is none: no socket, and torchrun's port, 29500.
-LoopbackListener ListenOnLoopback();
+// On 127.0.0.1, at a free port of `ports`. Where there is none: no socket, and the first of them, or torchrun's, 29500.
+LoopbackListener ListenOnLoopback(const comm::PortRange& ports = {});
 
 }  // namespace zeroshard::tools

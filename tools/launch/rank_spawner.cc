@@ -25,9 +25,11 @@ namespace {
 using comm::Socket;
 
 // Below the ports that systems hand out by themselves.
-int SomePort() {
+constexpr comm::PortRange kPorts = {.first = 12000, .last = 31999};
+
+int SomePort(const comm::PortRange& ports) {
   std::random_device random;
-  return std::uniform_int_distribution<int>(12000, 31999)(random);
+  return (ports.any() ? kPorts : ports).Nth(random());
 }
 
 absl::Status Pipe(Socket& reads, Socket& writes) {
@@ -67,11 +69,11 @@ RankSpawner::RankSpawner(const RankProcessesOptions& options, const sigset_t& ou
     : options_(options), outside_(outside), token_(comm::MakeJobToken()) {
   if (remote()) {
     master_address_ = HostOf(options_.hosts[0]);
-    listener_.port = options_.port != 0 ? options_.port : SomePort();
+    listener_.port = options_.port != 0 ? options_.port : SomePort(options_.ports);
     return;
   }
   master_address_ = "127.0.0.1";
-  listener_ = ListenOnLoopback();
+  listener_ = ListenOnLoopback(options_.ports);
   if (!options_.program.empty()) listener_.socket = Socket();
 }
 

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/socket.h"
 #include "zeroshard/tools/launch/loopback_listener.h"
 
@@ -31,7 +32,8 @@ struct RankProcessesOptions {
   std::string program = {};                 // a path, or a name that PATH finds; empty: this same program
   std::vector<std::string> hosts = {};      // as ssh takes them; empty: this one
   std::string ssh = "ssh";
-  int port = 0;  // MASTER_PORT on several hosts; 0: one that is made up
+  int port = 0;                // MASTER_PORT on several hosts; 0: one that is made up
+  comm::PortRange ports = {};  // of which that is; none: any
 };
 
 // Set in the environment of ranks that are this same program: "live" where somebody looks at progress, else "plain".
