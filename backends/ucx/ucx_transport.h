@@ -91,6 +91,7 @@ class UcxTransport final : public comm::Transport {
   absl::Status Open();
   absl::Status OpenWays(comm::Store& store, UcxWays ways, comm::Deadline deadline);
   absl::Status MakeWorker(UcxWays ways, UcxNetworks networks);
+  bool HasCoreForEachRank() const;
   absl::Status ConnectWorkers(comm::Store& store, UcxWays ways, comm::Deadline deadline);
   absl::Status Greet(int64_t bytes, comm::Deadline deadline);
   absl::Status MoveLines(comm::Deadline deadline);

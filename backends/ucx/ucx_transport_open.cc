@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -15,6 +14,7 @@
 #include "zeroshard/backends/ucx/ucx_transport.h"
 #include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/store_prefix.h"
+#include "zeroshard/comm/usable_cores.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -29,12 +29,14 @@ using Clock = std::chrono::steady_clock;
 struct Places {
   int64_t mail;  // after the guard
   int64_t lines;
+  int64_t cores;
   int64_t bytes;
 };
 Places PlacesOf(int world_size) {
   const int64_t mail = AccessGuard::PageBytes(world_size);
   const int64_t lines = mail + Mailboxes::Bytes(world_size);
-  return {.mail = mail, .lines = lines, .bytes = lines + MappedLines::Bytes()};
+  const int64_t cores = lines + MappedLines::Bytes();
+  return {.mail = mail, .lines = lines, .cores = cores, .bytes = cores + static_cast<int64_t>(sizeof(comm::CoreSet))};
 }
 
 }  // namespace
@@ -93,6 +95,7 @@ absl::Status UcxTransport::OpenWays(comm::Store& store, UcxWays ways, Deadline d
   if (guard_ == nullptr && ways == UcxWays::kSharedMemory) return absl::OkStatus();  // Some rank is elsewhere.
   constexpr int64_t kLong = Mailboxes::kMostBytes + 1;
   ZS_RETURN_IF_ERROR(Greet(kLong, deadline));  // UCX's ways are open from now on.
+  if (guard_ != nullptr) spins_ = HasCoreForEachRank();
   if (ways == UcxWays::kAll) {
     ZS_RETURN_IF_ERROR(worker_->Flush(deadline));
     ZS_RETURN_IF_ERROR(Greet(kLong, deadline));
@@ -115,6 +118,18 @@ absl::Status UcxTransport::MakeWorker(UcxWays ways, UcxNetworks networks) {
     if (!chooses || !absl::IsAlreadyExists(worker.status())) return worker.status();
   }
   return comm::NoFreePort(absl::StrCat(networks.devices, " for UCX on rank ", number(rank())), ports);
+}
+
+// Once all have greeted. Ranks may be bound to cores, each to its own, or all to the same few.
+bool UcxTransport::HasCoreForEachRank() const {
+  comm::CoreSet all = {};
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    const void* const page = rank == options_.rank ? pages_->data() : pages_->address(rank);
+    comm::CoreSet cores;
+    std::memcpy(&cores, static_cast<const std::byte*>(page) + PlacesOf(options_.world_size).cores, sizeof(cores));
+    for (size_t word = 0; word < all.size(); ++word) all[word] |= cores[word];
+  }
+  return comm::Count(all) >= options_.world_size;
 }
 
 // From TCP to shared memory. Nobody closes a line to which somebody listens.
@@ -184,8 +199,8 @@ absl::Status UcxTransport::ShareGuard(UcxWays ways, Deadline deadline) {
   const std::lock_guard<std::mutex> lock(mutex_);  // Cancel and the lines' thread look at both.
   guard_ = std::make_unique<AccessGuard>(*pages_, options_.rank);
   mail_ = std::make_unique<Mailboxes>(*pages_, places.mail, options_.rank, options_.world_size);
-  // All ranks are on this host.
-  spins_ = options_.world_size <= static_cast<int>(std::thread::hardware_concurrency());
+  const comm::CoreSet own = comm::OwnCores();
+  std::memcpy(static_cast<std::byte*>(pages_->data()) + places.cores, &own, sizeof(own));
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@
 #include "zeroshard/comm/store_default.h"
 #include "zeroshard/comm/store_memory.h"
 #include "zeroshard/comm/store_spec.h"
+#include "zeroshard/comm/usable_cores.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/device_registry.h"
 #include "zeroshard/device/our_thread.h"
@@ -65,9 +66,11 @@ absl::Status CheckLaunched(const comm::LaunchEnvironment& launch, const JobOptio
   return absl::OkStatus();
 }
 
-int ThreadsOf(const JobOptions& options, int ranks_here) {
+int ThreadsOf(const JobOptions& options, int ranks_here, comm::Launcher launcher) {
   if (options.threads > 0) return options.threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks_here));
+  // torchrun, and this program, give all ranks the cores that they have themselves.
+  const bool binds = launcher != comm::Launcher::kNone && launcher != comm::Launcher::kTorchrun;
+  return comm::CoresOfARank(comm::UsableCores(), static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), ranks_here, binds);
 }
 
 absl::StatusOr<std::unique_ptr<device::Device>> MakeRanksDevice(const JobPlan& plan, int rank) {
@@ -267,7 +270,7 @@ absl::StatusOr<JobPlan> PlanRanks(const JobOptions& options) {
     }
     plan.rank = launch.rank;
     plan.world_size = launch.world_size;
-    plan.threads = ThreadsOf(options, launch.local_world_size.value_or(launch.world_size));
+    plan.threads = ThreadsOf(options, launch.local_world_size.value_or(launch.world_size), launch.launcher);
     plan.relayed = std::getenv(kRelayVariable) != nullptr;
     return plan;
   }
@@ -276,7 +279,7 @@ absl::StatusOr<JobPlan> PlanRanks(const JobOptions& options) {
   } else {
     ZS_RETURN_IF_ERROR(TakeDefaultRanks(plan));
   }
-  plan.threads = ThreadsOf(options, plan.world_size);
+  plan.threads = ThreadsOf(options, plan.world_size, comm::Launcher::kNone);
   if (!options.hosts.empty()) {
     if (options.backend == kInProcess) {
       return absl::InvalidArgumentError(
