@@ -89,7 +89,13 @@ std::string Describe(const OperationHeader& header) {
 }
 
 std::string DescribeLast(const OperationHeader& header) {
-  return header.magic == 0 ? "none" : absl::Utf8SafeCHexEscape(Describe(header));
+  if (header.magic == 0) return "none";
+  std::string text;
+  for (const char c : Describe(header)) {
+    const bool prints = c >= ' ' && c <= '~';
+    absl::StrAppend(&text, prints ? std::string(1, c) : absl::CHexEscape(std::string(1, c)));
+  }
+  return text;
 }
 
 absl::Status CheckAgreement(const OperationHeader& mine, const OperationHeader& theirs, int their_rank) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace zeroshard::comm {
@@ -74,6 +75,15 @@ TEST(OperationHeader, DigestsDifferWhereRanksDisagreeAndOnlyThere) {
 
 TEST(OperationHeader, ToldOfAnotherRankThanItCameFromIsRefused) {
   EXPECT_FALSE(CheckAgreement(MakeHeader(Sum(), 0, 4), MakeHeader(Sum(), 2, 4), 3).ok());
+}
+
+TEST(OperationHeader, IsShownAsItIsWhereItPrintsAndEscapedElse) {
+  EXPECT_EQ(DescribeLast({}), "none");
+  Operation operation = Sum();
+  operation.label = "block 3";
+  EXPECT_EQ(DescribeLast(MakeHeader(operation, 0, 2)), Describe(MakeHeader(operation, 0, 2)));
+  operation.label = "a\nb\x80";
+  EXPECT_THAT(DescribeLast(MakeHeader(operation, 0, 2)), ::testing::HasSubstr("'a\\nb\\x80'"));
 }
 
 // Whatever a stranger sends is described, and never agreed with.
