@@ -43,15 +43,20 @@ std::string OwnBits() {
 
 void ExpectTrains(const std::string& launcher, Words words, const Words& environment = {}) {
   const std::string path = ::testing::TempDir() + "/summary.json";
-  std::filesystem::remove(path);
   words.push_back(std::filesystem::absolute(kTrain).string());
   for (std::string& word : Train(path)) words.push_back(std::move(word));
-  const ToolResult result = RunTool(launcher, words, environment);
-  ASSERT_EQ(result.code, 0) << result.errors;
-  const Json summary = Json::parse(ReadFile(path), nullptr, false);
-  EXPECT_EQ(summary["world_size"], 2);
-  EXPECT_EQ(summary["bits"], OwnBits());
-  EXPECT_TRUE(std::filesystem::is_empty(::testing::TempDir() + "/cache/zeroshard/jobs")) << "a token was left";
+  words.emplace_back();
+  for (const std::string backend : {"gloo", "ucx"}) {
+    std::filesystem::remove(path);
+    words.back() = "--backend=" + backend;
+    const ToolResult result = RunTool(launcher, words, environment);
+    ASSERT_EQ(result.code, 0) << backend << ": " << result.errors;
+    const Json summary = Json::parse(ReadFile(path), nullptr, false);
+    EXPECT_EQ(summary["world_size"], 2);
+    EXPECT_EQ(summary["backend"], backend);
+    EXPECT_EQ(summary["bits"], OwnBits());
+    EXPECT_TRUE(std::filesystem::is_empty(::testing::TempDir() + "/cache/zeroshard/jobs")) << "a token was left";
+  }
 }
 
 TEST(Launchers, OpenMpisMpirun) {

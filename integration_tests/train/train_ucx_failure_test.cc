@@ -1,15 +1,20 @@
 // Training over UCX that loses a rank: over shared memory, and over TCP as between hosts.
 #include <csignal>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "zeroshard/integration_tests/train/tool_process.h"
 
 namespace zeroshard::integration_tests {
 namespace {
 
+using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -32,6 +37,24 @@ class TrainOverUcx : public ::testing::TestWithParam<Ways> {
             "--threads=1",   "--sample=0",   "--steps=1000000",
             timeout};
   }
+  // What a survivor of a rank that was killed has written.
+  static void ExpectFlightRecord(int rank) {
+    const std::string text = ReadFile(absl::StrCat(::testing::TempDir(), "/flight_record.rank-", rank, ".jsonl"));
+    std::vector<Json> lines;
+    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      lines.push_back(Json::parse(line, nullptr, false));
+    }
+    ASSERT_GT(lines.size(), 2U) << "rank " << rank;
+    EXPECT_EQ(lines[0]["rank"], rank);
+    EXPECT_EQ(lines[0]["world_size"], 3);
+    EXPECT_THAT(lines[0]["cause"].get<std::string>(), HasSubstr("rank 1 is gone"));
+    uint64_t before = 0;
+    for (size_t i = 1; i < lines.size(); ++i) {
+      const auto sequence = lines[i]["sequence"].get<uint64_t>();
+      EXPECT_GT(sequence, before);
+      before = sequence;
+    }
+  }
   // Sends the victim a signal while all ranks train, and waits for the end of the run.
   static ToolResult Lose(ToolProcess& train, int signal) {
     EXPECT_TRUE(train.AwaitError("step 1/")) << train.Errors();
@@ -45,11 +68,27 @@ class TrainOverUcx : public ::testing::TestWithParam<Ways> {
 };
 
 TEST_P(TrainOverUcx, NamesAKilledRankInItsLastLine) {
-  ToolProcess train("tools/train", Flags("--timeout=60"), GetParam().environment);
+  std::vector<std::string> flags = Flags("--timeout=60");
+  flags.push_back("--flight_recorder=" + ::testing::TempDir());
+  ToolProcess train("tools/train", flags, GetParam().environment);
   const ToolResult result = Lose(train, SIGKILL);
   EXPECT_EQ(result.code, 4) << result.errors;
-  EXPECT_THAT(LastLine(result.errors), HasSubstr("rank 1 was killed by signal 9"));
+  EXPECT_THAT(LastLine(result.errors),
+              AllOf(HasSubstr("rank 1 was killed by signal 9"), HasSubstr("rank 1 is gone"),
+                    ContainsRegex("its last operation was [a-z-]+ #[0-9]+ '[A-Za-z._0-9]+' .*elements"),
+                    HasSubstr(::testing::TempDir() + "/flight_record.rank-")));
   EXPECT_THAT(result.errors, Not(HasSubstr("Check failed")));
+  for (const int survivor : {0, 2}) ExpectFlightRecord(survivor);
+}
+
+TEST_P(TrainOverUcx, NamesWhatAKilledRankDidLastWhereRanksMetInAFile) {
+  std::vector<std::string> flags = Flags("--timeout=60");
+  flags.push_back("--store=file:" + ::testing::TempDir() + "/meeting");
+  ToolProcess train("tools/train", flags, GetParam().environment);
+  const ToolResult result = Lose(train, SIGKILL);
+  EXPECT_EQ(result.code, 4) << result.errors;
+  EXPECT_THAT(LastLine(result.errors),
+              AllOf(HasSubstr("rank 1 is gone"), ContainsRegex("its last operation was [a-z-]+ #[0-9]+ '")));
 }
 
 TEST_P(TrainOverUcx, NamesAStoppedRankInItsLastLine) {
