@@ -29,7 +29,13 @@ namespace {
 using Json = nlohmann::json;
 using Samples = std::map<std::string, double>;  // by "reduce_scatter 67108864"
 
-constexpr int64_t kLarge = int64_t{64} << 20, kMiddle = int64_t{1} << 20, kScalar = 4;
+constexpr int64_t kScalar = 4;
+
+// Bytes of what is measured; the goals are those of the defaults.
+struct Sizes {
+  int64_t large = int64_t{64} << 20;
+  int64_t middle = int64_t{1} << 20;
+};
 const char* const kOps[] = {"reduce_scatter", "all_gather", "all_reduce"};
 // Gives everybody the memory that it freed again, without a page fault each time.
 constexpr char kRetention[] =
@@ -121,15 +127,15 @@ void Take(Row& row, const std::string& column, const Samples& from, const std::s
 void Print(const Row& row) { std::cout << RowJson(row) << '\n' << std::flush; }
 
 // Two ranks of one host, over shared memory.
-void CompareOnOneHost(const Programs& programs, int64_t rounds) {
+void CompareOnOneHost(const Programs& programs, const Sizes& sizes, int64_t rounds) {
   std::vector<Row> rows;
   std::vector<std::string> keys;
   for (const char* memory : {"registered", "heap"}) {
-    for (const int64_t bytes : {kLarge, kMiddle}) {
+    for (const bool large : {true, false}) {
+      const int64_t bytes = large ? sizes.large : sizes.middle;
       for (const std::string op : kOps) {
         Row row{.name = absl::StrCat(op, " ", SizeName(bytes)), .memory = memory};
-        if (row.memory == "registered")
-          row.goals = {{"prototype", bytes == kLarge ? 1.2 : 2.0}, {"mpi", bytes == kLarge ? 0.4 : 0.5}};
+        if (row.memory == "registered") row.goals = {{"prototype", large ? 1.2 : 2.0}, {"mpi", large ? 0.4 : 0.5}};
         rows.push_back(row);
         keys.push_back(Key(op, bytes));
       }
@@ -138,10 +144,11 @@ void CompareOnOneHost(const Programs& programs, int64_t rounds) {
   Row scalar{.name = "all_reduce 4 B", .memory = "registered", .goals = {{"open_mpi", 1.0}}};
   Row barrier{.name = "barrier", .memory = "", .goals = {{"open_mpi", 1.0}}};
   for (int64_t round = 0; round < rounds; ++round) {
-    const std::string sizes = absl::StrCat(" --backend=ucx --nproc=2 --sizes=", kScalar, ",", kMiddle, ",", kLarge);
+    const std::string flags =
+        absl::StrCat(" --backend=ucx --nproc=2 --sizes=", kScalar, ",", sizes.middle, ",", sizes.large);
     const Samples prototype = programs.prototype().empty() ? Samples() : RunPrototype(programs.prototype());
-    const Samples ours = RunOurs("--ops=reduce_scatter,all_gather,all_reduce,barrier --memory=registered" + sizes);
-    const Samples heap = RunOurs("--ops=reduce_scatter,all_gather,all_reduce --memory=heap" + sizes);
+    const Samples ours = RunOurs("--ops=reduce_scatter,all_gather,all_reduce,barrier --memory=registered" + flags);
+    const Samples heap = RunOurs("--ops=reduce_scatter,all_gather,all_reduce --memory=heap" + flags);
     const Samples open_mpi = programs.open_mpi().empty()
                                  ? Samples()
                                  : RunMpi(absl::StrCat(kRetention, kAsRoot, "mpirun.openmpi -np 2 --bind-to core ",
@@ -166,12 +173,12 @@ void CompareOnOneHost(const Programs& programs, int64_t rounds) {
 }
 
 // Two ranks in two network namespaces, over TCP: a bare link, and one of a gigabit.
-void CompareOnALink(const Programs& programs, int64_t rounds, const std::string& rate) {
+void CompareOnALink(const Programs& programs, const Sizes& sizes, int64_t rounds, const std::string& rate) {
   const Network network(2);
   const std::string suffix = rate.empty() ? " over TCP" : absl::StrCat(" over TCP of ", rate);
   std::vector<Row> rows;
   for (const std::string op : kOps) {
-    rows.push_back({.name = absl::StrCat(op, " 64 MiB", suffix),
+    rows.push_back({.name = absl::StrCat(op, " ", SizeName(sizes.large), suffix),
                     .memory = "registered",
                     .us = {},
                     .goals = {{"floor", (op == "all_reduce" ? 2 : 1) / 0.85}, {"open_mpi", 1.0}},
@@ -180,11 +187,12 @@ void CompareOnALink(const Programs& programs, int64_t rounds, const std::string&
   const bool there = network.why_not().empty() && (rate.empty() || network.Shape(rate));
   for (int64_t round = 0; there && round < rounds; ++round) {
     const auto copy = [&](int host, const std::string& side) {
-      return absl::StrCat(network.On(host), " integration_tests/peers/link_copy ", side, " 10.77.0.1 5001 ", kLarge / 2);
+      return absl::StrCat(network.On(host), " integration_tests/peers/link_copy ", side, " 10.77.0.1 5001 ",
+                          sizes.large / 2);
     };
     const std::string floor = OutputOf(absl::StrCat(copy(1, "listen"), " >/dev/null & ", copy(2, "connect"), "; wait"));
     const Samples ours = RunOurs(absl::StrCat("--backend=ucx --nproc=1 --hosts=10.77.0.1,10.77.0.2 --ssh=", network.Ssh(),
-                                              " --sizes=", kLarge, " --ops=reduce_scatter,all_gather,all_reduce"),
+                                              " --sizes=", sizes.large, " --ops=reduce_scatter,all_gather,all_reduce"),
                                  "UCX_TLS=tcp");
     const Samples open_mpi =
         programs.open_mpi().empty()
@@ -195,20 +203,22 @@ void CompareOnALink(const Programs& programs, int64_t rounds, const std::string&
                                   " ar,rs,ag"));
     for (size_t i = 0; i < rows.size(); ++i) {
       if (!floor.empty()) rows[i].us["floor"].push_back(std::stod(floor));
-      Take(rows[i], "ours", ours, Key(kOps[i], kLarge));
-      Take(rows[i], "open_mpi", open_mpi, Key(kOps[i], kLarge));
+      Take(rows[i], "ours", ours, Key(kOps[i], sizes.large));
+      Take(rows[i], "open_mpi", open_mpi, Key(kOps[i], sizes.large));
     }
   }
   for (const Row& row : rows) Print(row);
 }
 
-void CompareManyRanks(int64_t rounds) {
-  Row row{.name = "all_reduce 1 MiB, 8 ranks", .memory = "registered", .goals = {{"floor", 1.5}}};
+void CompareManyRanks(const Sizes& sizes, int64_t rounds) {
+  Row row{.name = absl::StrCat("all_reduce ", SizeName(sizes.middle), ", 8 ranks"),
+          .memory = "registered",
+          .goals = {{"floor", 1.5}}};
   for (int64_t round = 0; round < rounds; ++round) {
-    const std::string floor = OutputOf(absl::StrCat("integration_tests/peers/mapped_loop 8 ", kMiddle));
+    const std::string floor = OutputOf(absl::StrCat("integration_tests/peers/mapped_loop 8 ", sizes.middle));
     if (!floor.empty()) row.us["floor"].push_back(std::stod(floor));
-    Take(row, "ours", RunOurs(absl::StrCat("--backend=ucx --nproc=8 --ops=all_reduce --sizes=", kMiddle)),
-         Key("all_reduce", kMiddle));
+    Take(row, "ours", RunOurs(absl::StrCat("--backend=ucx --nproc=8 --ops=all_reduce --sizes=", sizes.middle)),
+         Key("all_reduce", sizes.middle));
   }
   Print(row);
 }
@@ -237,6 +247,7 @@ void TimeTheStart(int64_t rounds) {
 int Main(int argc, char** argv) {
   std::string folder, only;
   int64_t rounds = 5;
+  Sizes sizes;
   tools::FlagSet flags("peers", "Measures our collectives beside their peers, in turns: JSON Lines, next to the goals.");
   flags.Text("peers", &folder,
              {.group = "MEASURED",
@@ -245,6 +256,10 @@ int Main(int argc, char** argv) {
               .default_text = "none: ours, and our own floors, alone"});
   flags.Integer("rounds", &rounds, {.least = 1, .most = 1000},
                 {.group = "MEASURED", .text = "How often each is run, in turns.", .example = "--rounds=9"});
+  flags.Integer("large", &sizes.large, {.least = 1024, .most = int64_t{1} << 32},
+                {.group = "MEASURED", .text = "The larger size.", .example = "--large=1048576", .unit = "bytes"});
+  flags.Integer("middle", &sizes.middle, {.least = 64, .most = int64_t{1} << 32},
+                {.group = "MEASURED", .text = "The smaller size.", .example = "--middle=65536", .unit = "bytes"});
   flags.Text("only", &only,
              {.group = "MEASURED",
               .text = "One part: host, link, ranks or start.",
@@ -261,10 +276,10 @@ int Main(int argc, char** argv) {
               << (folder.empty() ? "--peers=FOLDER was not given" : "shmar.cc of " + folder + " could not be built") << '\n';
   }
   const auto wanted = [&](const char* part) { return only.empty() || only == part; };
-  if (wanted("host")) CompareOnOneHost(programs, rounds);
-  if (wanted("link")) CompareOnALink(programs, rounds, "");
-  if (wanted("link")) CompareOnALink(programs, rounds, "1gbit");
-  if (wanted("ranks")) CompareManyRanks(rounds);
+  if (wanted("host")) CompareOnOneHost(programs, sizes, rounds);
+  if (wanted("link")) CompareOnALink(programs, sizes, rounds, "");
+  if (wanted("link")) CompareOnALink(programs, sizes, rounds, "1gbit");
+  if (wanted("ranks")) CompareManyRanks(sizes, rounds);
   if (wanted("start")) TimeTheStart(rounds);
   return 0;
 }
