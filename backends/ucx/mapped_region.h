@@ -43,6 +43,8 @@ class MappedRegion {
   // Collective. [bytes], of zeros; bytes > 0.
   // Errors: kDeadlineExceeded, naming a rank that did not come; kResourceExhausted this rank has no memory; the store's; given_up's.
   static absl::StatusOr<std::unique_ptr<MappedRegion>> Create(const MappingOptions& options, int64_t bytes);
+  // For tests: parts[i], which outlives it, is rank i's.
+  static std::unique_ptr<MappedRegion> OfParts(const std::vector<void*>& parts, int rank, int64_t bytes);
   // Peers that have it mapped keep what they see.
   ~MappedRegion();
   MappedRegion(const MappedRegion&) = delete;
