@@ -51,7 +51,7 @@ struct Setting {
 bool OverTcpAlone(const UcxNetworks& networks) {
   if (const char* const ways = std::getenv("UCX_TLS"); ways != nullptr) return std::string_view(ways) == "tcp";
   const char* const said = std::getenv("UCX_NET_DEVICES");
-  const std::string_view devices = said != nullptr ? said : networks.devices;
+  const std::string_view devices = said != nullptr ? std::string_view(said) : std::string_view(networks.devices);
   return !devices.empty() && devices.find(':') == std::string_view::npos;
 }
 
