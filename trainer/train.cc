@@ -28,6 +28,8 @@
 namespace zeroshard::trainer {
 namespace {
 
+constexpr int64_t kFirstSteadyStep = 2;  // from 0; it allocates nothing, and those after it
+
 class Training {
  public:
   Training(comm::Communicator& communicator, const TrainOptions& options) : communicator_(communicator), options_(options) {}
@@ -170,6 +172,8 @@ absl::StatusOr<double> Training::Evaluate() {
 }
 
 absl::Status Training::OneStep(int64_t step) {
+  // What NCCL's ranks agree upon of the second step's operations, on a thread of its own and not without allocating, is not the third's.
+  if (step == kFirstSteadyStep) ZS_RETURN_IF_ERROR(run_->engine().Barrier("steady steps"));
   watch_->Begin(step);
   recording_->BeginStep(step);
   const bool stop = options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);

@@ -27,6 +27,7 @@
 #include "zeroshard/device/cuda/profiler_ranges.h"
 #include "zeroshard/device/gelu_after_gemm.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/vendor_scope.h"
 
 namespace zeroshard::device::cuda {
 namespace {
@@ -240,6 +241,7 @@ class OneCudaDevice final : public CudaDevice {
   static void CopyAsync(Stream& stream, void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, const char* doing) {
     if (bytes == 0) return;
     CudaStream& on = CudaStream::Of(stream);
+    const VendorScope scope;
     on.Keep(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, on.native()), doing);
   }
 

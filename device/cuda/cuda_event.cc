@@ -2,6 +2,7 @@
 
 #include "zeroshard/device/cuda/host_side.h"
 #include "zeroshard/device/span.h"
+#include "zeroshard/device/vendor_scope.h"
 
 namespace zeroshard::device::cuda {
 
@@ -22,6 +23,7 @@ void CudaEvent::Expect() {
 // After an error everything is done: whoever waits goes on, and reads the device's status.
 bool CudaEvent::Done() const {
   if (!issued_.Done()) return false;
+  const VendorScope scope;
   const cudaError_t error = cudaEventQuery(event_);
   if (error == cudaErrorNotReady) return false;
   errors_.Keep(error, "asking for an event");
@@ -30,6 +32,7 @@ bool CudaEvent::Done() const {
 
 void CudaEvent::Synchronize() const {
   issued_.Synchronize();
+  const VendorScope scope;
   errors_.Keep(cudaEventSynchronize(event_), "waiting for an event");
 }
 

@@ -3,6 +3,7 @@
 #include "zeroshard/device/cuda/cuda_event.h"
 #include "zeroshard/device/cuda/host_side.h"
 #include "zeroshard/device/span.h"
+#include "zeroshard/device/vendor_scope.h"
 
 namespace zeroshard::device::cuda {
 
@@ -27,6 +28,7 @@ cudaStream_t CudaStream::native() {
 void CudaStream::Record(Event& event) {
   CudaEvent& to = static_cast<CudaEvent&>(event);
   if (device_.recorder().tracing()) Stamp(to.recorded_ns_);
+  const VendorScope scope;
   errors_.Keep(cudaEventRecord(to.event_, stream_), "recording an event");
   to.issued_.MarkRecorded();
 }
@@ -34,15 +36,20 @@ void CudaStream::Record(Event& event) {
 void CudaStream::Wait(const Event& event) {
   const CudaEvent& on = static_cast<const CudaEvent&>(event);
   on.issued_.Synchronize();
+  const VendorScope scope;
   errors_.Keep(cudaStreamWaitEvent(stream_, on.event_, 0), "waiting for an event on a stream");
 }
 
-void CudaStream::Synchronize() { errors_.Keep(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+void CudaStream::Synchronize() {
+  const VendorScope scope;
+  errors_.Keep(cudaStreamSynchronize(stream_), "waiting for a stream");
+}
 
 void CudaStream::Enqueue(const Operation& operation) { errors_.Keep(QueueOnHost(stream_, operation)); }
 
 void CudaStream::Stamp(int64_t& time) {
   const auto stamp = [](void* to) { Store(*static_cast<int64_t*>(to), NowNs()); };
+  const VendorScope scope;
   errors_.Keep(cudaLaunchHostFunc(stream_, stamp, &time), "stamping a time");
 }
 

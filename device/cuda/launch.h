@@ -22,6 +22,7 @@
 #include "zeroshard/device/cuda/block.h"
 #include "zeroshard/device/cuda/declared.h"
 #include "zeroshard/device/cuda/kernel_list.h"
+#include "zeroshard/device/vendor_scope.h"
 #if !defined(__CUDACC__)
 #include "zeroshard/device/cuda/doubles/launch_on_double.h"
 #endif
@@ -84,6 +85,7 @@ cudaError_t Launch(cudaStream_t stream, Grid grid, unsigned most_threads, Args..
   static_assert((!std::is_pointer_v<Args> && ...), "device memory travels as In, Out or InOut");
   if (!Fits(grid, most_threads)) return cudaErrorInvalidConfiguration;
   static_cast<void>(kEntry<kKernel, kGlobal>.kernel());
+  const VendorScope scope;
   kGlobal<<<grid.blocks, grid.threads, 0, stream>>>(args...);
   return cudaGetLastError();
 }
@@ -114,6 +116,7 @@ cudaError_t Launch(cudaStream_t stream, Grid grid, Args... args) {
       for (unsigned t = 0; t < grid.threads; ++t) kKernel(Thread{b, t, grid.blocks, grid.threads}, resolved...);
     }
   };
+  const VendorScope scope;
   return doubles::QueueKernel(stream, internal::kEntry<kKernel>.kernel(), loop, args...);
 #endif
 }
@@ -132,6 +135,7 @@ cudaError_t LaunchBlocks(cudaStream_t stream, Grid grid, Args... args) {
       kKernel(block, resolved...);
     }
   };
+  const VendorScope scope;
   return doubles::QueueKernel(stream, internal::kEntry<kKernel>.kernel(), loop, args...);
 #endif
 }
