@@ -16,10 +16,14 @@ esac
 
 # cuDNN's frontend is headers in a Python package, and only a build with a CUDA toolkit wants them: into the user's cache, where the build
 # looks (tools/workspace/cudnn_frontend.bzl). What fails here is said, and leaves attention to our own kernels.
+frontend_home=${XDG_CACHE_HOME:-$HOME/.cache}/zeroshard/cudnn_frontend
+wants_frontend() {
+  [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || command -v nvcc >/dev/null || return 1
+  [ ! -e "$frontend_home/include/cudnn_frontend.h" ]
+}
 cudnn_frontend() {
-  local version=1.32.0 home=${XDG_CACHE_HOME:-$HOME/.cache}/zeroshard/cudnn_frontend scratch
-  [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || command -v nvcc >/dev/null || return 0
-  [ -e "$home/include/cudnn_frontend.h" ] && return 0
+  local version=1.32.0 home=$frontend_home scratch
+  wants_frontend || return 0
   scratch=$(mktemp -d)
   if python3 -m pip download -q --no-deps --dest "$scratch" "nvidia-cudnn-frontend==$version" >/dev/null 2>&1 \
     && (cd "$scratch" && python3 -m zipfile -e ./*.whl wheel) && mkdir -p "$home" && cp -r "$scratch/wheel/include" "$home/"; then
@@ -31,6 +35,7 @@ cudnn_frontend() {
 }
 
 mapfile -t packages < <(grep -hEv '^[[:space:]]*(#|$)' "${lists[@]}")
+if wants_frontend && ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "setup: this is not Debian; install what ${lists[*]} names by the means of your system" >&2

@@ -30,7 +30,7 @@ class CudnnAttentionTest : public testing::TestWithParam<std::pair<const char*, 
     if (CheckCudnnGraphs({}, "", 0).message() == kNoCudnn) {
       GTEST_SKIP()
           << "cuDNN's plans of our attention graphs for " << GetParam().first
-          << ": this build is without cuDNN's frontend, headers that tools/setup.sh fetches where it finds nvcc and pip";
+          << ": this build is without cuDNN's frontend, headers that tools/setup.sh fetches where it finds nvcc";
     }
   }
   absl::Status Check(const AttentionSpec& spec) {
