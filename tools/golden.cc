@@ -1,6 +1,7 @@
 // Runs a reference run again, sharded as asked, and says how far it comes from the reference: --help lists the flags.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -82,7 +83,9 @@ absl::StatusOr<int> RunRank(comm::Communicator& communicator, const GoldenFolder
   ZS_ASSIGN_OR_RETURN(const std::unique_ptr<trainer::TrainingRun> run,
                       trainer::TrainingRun::Create(communicator, options, first_weights));
   double loss_error = 0, norm_error = 0;
+  int64_t number = 0;
   for (const GoldenStep& expected : folder.steps()) {
+    communicator.device().recorder().SetStep(number++);  // NCCL's ranks agree on each operation of the first two alone.
     ZS_ASSIGN_OR_RETURN(const trainer::StepReport step, run->Step(InterruptRequested()));
     if (step.stop) return InterruptExitCode();
     Worsen(loss_error, std::fabs(step.loss - expected.loss) / std::fabs(expected.loss));
