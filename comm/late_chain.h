@@ -18,7 +18,9 @@ struct Testimony {
   std::string words;   // "rank 1 answers, and was last in all-reduce #7 (...)"; of one that does not answer: why
 };
 
-// Asks `peer`, for which `rank` waits, then the rank that it waits for in turn, until one waits for none, for `rank`, or in a ring.
+// Asks `peer`, for which `rank` waits, then the rank that it waits for in turn, until one waits for none. Those that wait for each other
+// in a ring may be held up by one for which none of them waits (who stands still with a place in a queue that they share): then the others
+// are asked too, and one that does not answer is named first.
 std::string WhyLate(int rank, int peer, int world_size, absl::FunctionRef<Testimony(int)> ask);
 
 }  // namespace zeroshard::comm

@@ -28,6 +28,13 @@ TEST(WhyLate, EndsInARing) {
   EXPECT_EQ(Why(0, 1, {1, 1}), "it is rank 1");
 }
 
+TEST(WhyLate, NamesFirstOneThatIsSilentWhereOthersWaitForEachOther) {
+  EXPECT_EQ(Why(0, 1, {1, 0, -2}), "it is rank 2; it is rank 1");
+  EXPECT_EQ(Why(3, 1, {1, 0, -2, 1}), "it is rank 2; it is rank 0; rank 1 waits for it");
+  EXPECT_EQ(Why(0, 1, {1, 0, -1, 2, -2}), "it is rank 4; it is rank 1");
+  EXPECT_EQ(Why(0, 1, {1, 0, -1, 2}), "it is rank 1");
+}
+
 TEST(WhyLate, TakesNoRankThatIsNone) { EXPECT_EQ(Why(0, 1, {1, 7}), "it is rank 1"); }
 
 }  // namespace
