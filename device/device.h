@@ -38,9 +38,10 @@ namespace zeroshard::device {
 
 // What is in use on a card of its own memory beside what the ledger files.
 struct CardMemory {
-  int64_t peak_bytes = 0;         // the most that was seen in use on the card, by whomever
-  int64_t granularity_bytes = 0;  // held beyond what was asked for
-  int64_t vendor_bytes = 0;       // the driver's, the libraries', other processes'
+  int64_t peak_bytes = 0;                // the most that was seen in use on the card, by whomever
+  int64_t granularity_bytes = 0;         // held beyond what was asked for
+  int64_t pinned_granularity_bytes = 0;  // of pinned host memory, likewise
+  int64_t vendor_bytes = 0;              // the driver's, the libraries', other processes'
 };
 
 // Every allocation starts on a multiple of this.

@@ -31,6 +31,10 @@ class MemoryLedger {
   // Adds to what is expected to be held under `use` from step to step.
   void Predict(Use use, int64_t bytes);
 
+  // Adds to what is held beyond what was asked for, and filed under no use: the room left in pieces of memory that are not the device's own.
+  void AddGranularity(int64_t bytes) { granularity_.fetch_add(bytes, std::memory_order_relaxed); }
+  int64_t granularity() const { return granularity_.load(std::memory_order_relaxed); }
+
   int64_t now(Use use) const { return entries_[Index(use)].now.load(std::memory_order_relaxed); }
   int64_t peak(Use use) const { return entries_[Index(use)].peak.load(std::memory_order_relaxed); }
   int64_t predicted(Use use) const { return entries_[Index(use)].predicted.load(std::memory_order_relaxed); }
@@ -50,6 +54,7 @@ class MemoryLedger {
 
   std::array<Entry, kUses> entries_;
   std::atomic<int64_t> charges_{0};
+  std::atomic<int64_t> granularity_{0};
 };
 
 }  // namespace zeroshard::device

@@ -25,6 +25,7 @@ void DescribeProcess(device::Device& device, RankReport& report) {
   if (!card) return;
   report.peak_device_bytes = card->peak_bytes;
   report.granularity_bytes = card->granularity_bytes;
+  report.pinned_granularity_bytes = card->pinned_granularity_bytes;
   report.vendor_library_bytes = card->vendor_bytes;
 }
 

@@ -36,6 +36,7 @@ struct RankReport {
   // Of a GPU's memory, beside the ledger (device::CardMemory); kNotMeasured elsewhere.
   int64_t peak_device_bytes = kNotMeasured;
   int64_t granularity_bytes = kNotMeasured;
+  int64_t pinned_granularity_bytes = kNotMeasured;
   int64_t vendor_library_bytes = kNotMeasured;
   int64_t offload_file_bytes = 0;
   int64_t data_bytes_per_step = 0;  // of the last step, as the next two

@@ -24,14 +24,21 @@ Json OfLedger(const std::array<LedgerLine, device::kUses>& lines) {
   return ledger;
 }
 
-// The ledger, and what a card holds beside it.
+// What is held beside the ledger, where there is a card.
+void AddLine(Json& ledger, const char* line, int64_t bytes) {
+  if (bytes != kNotMeasured) ledger[line] = {{"now", bytes}, {"peak", bytes}, {"predicted", nullptr}};
+}
+
 Json OfDevice(const RankReport& r) {
   Json ledger = OfLedger(r.ledger);
-  if (r.peak_device_bytes == kNotMeasured) return ledger;
-  for (const auto& [line, bytes] :
-       {std::pair("granularity", r.granularity_bytes), {"vendor_libraries", r.vendor_library_bytes}}) {
-    ledger[line] = {{"now", bytes}, {"peak", bytes}, {"predicted", nullptr}};
-  }
+  AddLine(ledger, "granularity", r.granularity_bytes);
+  AddLine(ledger, "vendor_libraries", r.vendor_library_bytes);
+  return ledger;
+}
+
+Json OfHost(const RankReport& r) {
+  Json ledger = OfLedger(r.host_ledger);
+  AddLine(ledger, "granularity", r.pinned_granularity_bytes);
   return ledger;
 }
 
@@ -43,7 +50,7 @@ Json OfRank(const RankReport& r) {
           {"mapped_peer_bytes", r.mapped_peer_bytes},
           {"peak_device_bytes", Measured(r.peak_device_bytes)},
           {"ledger", OfDevice(r)},
-          {"host_ledger", OfLedger(r.host_ledger)},
+          {"host_ledger", OfHost(r)},
           {"offload_file_bytes", r.offload_file_bytes},
           {"wire",
            {{"data_bytes_per_step", r.data_bytes_per_step},

@@ -23,7 +23,7 @@ class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options)
       : threads_(std::max(1, options.threads)),
-        pinning_(options.pinning),
+        memory_(options.memory),
         elementwise_(threads_),
         transformer_(threads_),
         step_(threads_) {}
@@ -31,7 +31,7 @@ class CpuDevice final : public Device {
   std::string_view name() const override { return "cpu"; }
 
   absl::StatusOr<Buffer> Allocate(int64_t bytes, Use use, std::string_view what) override {
-    return AllocateHostBuffer(bytes, use, what, ledger_, pinning_);
+    return AllocateHostBuffer(bytes, use, what, ledger_, memory_);
   }
   absl::StatusOr<Buffer> AllocateHost(int64_t bytes, Use use, std::string_view what) override {
     return Allocate(bytes, use, what);
@@ -73,7 +73,7 @@ class CpuDevice final : public Device {
 
  private:
   const int threads_;
-  HostPinning* const pinning_;
+  HostMemorySource* const memory_;
   MemoryLedger ledger_;
   FirstError error_;
   CpuElementwise elementwise_;

@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "zeroshard/device/cpu/host_pinning.h"
+#include "zeroshard/device/cpu/host_memory_source.h"
 #include "zeroshard/device/device.h"
 
 namespace zeroshard::device {
@@ -17,8 +17,8 @@ namespace zeroshard::device {
 struct CpuDeviceOptions {
   // Threads of each product and kernel. Bits are promised for one value of it.
   int threads = 1;
-  // Pins all memory that the device allocates, for the device that this one is the host of; null: it stays pageable. Outlives the device.
-  HostPinning* pinning = nullptr;
+  // Of all memory that the device allocates, where it is the host of another device; null: the machine's, pageable. Outlives the device.
+  HostMemorySource* memory = nullptr;
 };
 
 std::unique_ptr<Device> MakeCpuDevice(const CpuDeviceOptions& options = {});

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -12,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/cpu/host_buffer.h"
-#include "zeroshard/device/cpu/host_pinning.h"
 #include "zeroshard/device/cuda/cuda_attention.h"
 #include "zeroshard/device/cuda/cuda_elementwise.h"
 #include "zeroshard/device/cuda/cuda_errors.h"
@@ -24,6 +22,7 @@
 #include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/cuda_transformer_kernels.h"
 #include "zeroshard/device/cuda/host_side.h"
+#include "zeroshard/device/cuda/pinned_memory.h"
 #include "zeroshard/device/cuda/profiler_ranges.h"
 #include "zeroshard/device/gelu_after_gemm.h"
 #include "zeroshard/device/status_macros.h"
@@ -32,39 +31,10 @@
 namespace zeroshard::device::cuda {
 namespace {
 
-class Pinning final : public HostPinning {
- public:
-  explicit Pinning(int ordinal) : ordinal_(ordinal) {}
+// A huge page: steps' scalars and tokens fit into one, what is larger has a piece of its own.
+constexpr int64_t kPinnedPieceBytes = int64_t{2} << 20;
 
-  absl::Status Pin(void* data, int64_t bytes) override {
-    ZS_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), "selecting the device"));
-    const cudaError_t error = cudaHostRegister(data, static_cast<size_t>(bytes), cudaHostRegisterPortable);
-    if (error == cudaSuccess) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      pinned_.emplace(data, bytes);
-    }
-    if (error != cudaErrorMemoryAllocation) return CudaStatus(error, absl::StrCat("pinning ", bytes, " bytes"));
-    cudaGetLastError();  // not sticky
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot pin ", bytes, " bytes of host memory; raise the limit of locked memory (ulimit -l)"));
-  }
-  void Unpin(void* data) override {
-    cudaHostUnregister(data);
-    std::lock_guard<std::mutex> lock(mutex_);
-    pinned_.erase(data);
-  }
-  int64_t pinned_bytes() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    int64_t bytes = 0;
-    for (const auto& [data, size] : pinned_) bytes += size;
-    return bytes;
-  }
-
- private:
-  const int ordinal_;
-  std::mutex mutex_;
-  std::map<void*, int64_t> pinned_;
-};
+int64_t Spare(const PinnedMemory::Held& held) { return held.taken_bytes - held.asked_bytes; }
 
 class DeviceOwner final : public Buffer::Owner {
  public:
@@ -91,9 +61,10 @@ class OneCudaDevice final : public CudaDevice {
       : gpu_(std::move(gpu)),
         errors_(absl::StrCat("device ", gpu_.ordinal, " (", gpu_.name, ")")),
         memory_(gpu_.ordinal, options.piece_bytes),
-        pinning_(gpu_.ordinal),
-        staging_(gpu_.ordinal),
-        host_(MakeCpuDevice({.threads = options.threads, .pinning = &pinning_})),
+        piece_bytes_(options.piece_bytes),
+        host_memory_(gpu_.ordinal, kPinnedPieceBytes),
+        staging_(gpu_.ordinal, kPinnedPieceBytes),
+        host_(MakeCpuDevice({.threads = options.threads, .memory = &host_memory_})),
         setup_(*this, gpu_.ordinal, StreamKind::kCompute, errors_) {}
 
   // What the constructor cannot say.
@@ -109,6 +80,7 @@ class OneCudaDevice final : public CudaDevice {
 
   std::string_view name() const override { return "cuda"; }
   const Gpu& gpu() const override { return gpu_; }
+  int64_t piece_bytes() const override { return piece_bytes_; }
 
   int64_t UsedBytes() const override {
     const CardBytes on_card = OnCard();
@@ -120,12 +92,13 @@ class OneCudaDevice final : public CudaDevice {
   std::optional<CardMemory> card_memory() override {
     const CudaMemory::Held held = memory_.held();
     const int64_t used = UsedBytes();
-    int64_t filed = -staging_.pinned_bytes();
+    int64_t filed = -staging_.held().asked_bytes;
     for (int use = 0; use < kUses; ++use) filed += ledger_.now(static_cast<Use>(use));
     most_used_ = std::max(most_used_, used);
     return CardMemory{.peak_bytes = most_used_,
-                      .granularity_bytes = held.taken_bytes - held.asked_bytes,
-                      .vendor_bytes = used - held.taken_bytes - (filed - held.asked_bytes)};
+                      .granularity_bytes = held.taken_bytes - held.asked_bytes + ledger_.granularity(),
+                      .pinned_granularity_bytes = Spare(host_memory_.held()) + Spare(staging_.held()),
+                      .vendor_bytes = used - held.taken_bytes - (filed - held.asked_bytes) - ledger_.granularity()};
   }
   double PeakFlops(DType dtype) const override { return DensePeakFlops(gpu_, dtype); }
 
@@ -250,8 +223,9 @@ class OneCudaDevice final : public CudaDevice {
   int64_t most_used_ = 0;
   CudaErrors errors_;
   CudaMemory memory_;
-  Pinning pinning_;  // of the host beside it
-  Pinning staging_;  // of what AllocateHost gives, which this device's ledger files
+  const int64_t piece_bytes_;
+  PinnedMemory host_memory_;  // of the host beside it
+  PinnedMemory staging_;      // what AllocateHost gives, which this device's ledger files
   const std::unique_ptr<Device> host_;
   std::mutex zeroing_;
   CudaStream setup_;

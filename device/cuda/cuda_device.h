@@ -1,6 +1,6 @@
 // device/cuda: a GPU of NVIDIA's as a Device.
 //
-// Memory comes from a few large pieces (cuda_memory.h); products are cuBLASLt's, attention is cuDNN's in bf16 and fp16 and ours in fp32, all
+// Memory comes from a few large pieces (cuda_memory.h, pinned_memory.h); products are cuBLASLt's, attention is cuDNN's in bf16 and fp16 and ours in fp32, all
 // else our kernels. Everything is loaded, and every plan runs once, when it is made: once all is planned nothing of CUDA's is allocated
 // or loaded any more, which NCCL's kernels could not bear. A fault of the GPU is the device's status from then on, and ends all work.
 //
@@ -32,6 +32,8 @@ class CudaDevice : public Device {
   virtual const Gpu& gpu() const = 0;
   // What is in use on the card now, by whomever, in bytes.
   virtual int64_t UsedBytes() const = 0;
+  // As CudaDeviceOptions has it; for memory that others take from the card beside the device.
+  virtual int64_t piece_bytes() const = 0;
   // What is left on it; all where CUDA does not say.
   virtual int64_t FreeBytes() const = 0;
 };

@@ -35,60 +35,6 @@ float First(Device& device, Stream& stream, const Array& array) {
   return value;
 }
 
-TEST(CudaDeviceMemory, IsAlignedZeroedAndFiled) {
-  for (const int64_t piece_bytes : {int64_t{0}, int64_t{64} << 20}) {
-    auto device = Make({}, {.piece_bytes = piece_bytes});
-    auto stream = device->MakeStream(StreamKind::kCompute);
-    for (const int64_t bytes : {4, 256, 100'000, 80 << 20}) {
-      auto buffer = device->Allocate(bytes, Use::kMoments, "moments");
-      ASSERT_TRUE(buffer.ok()) << buffer.status();
-      EXPECT_EQ(buffer->array(DType::kUint8).address() % kAlignmentBytes, 0u);
-      EXPECT_EQ(device->ledger().now(Use::kMoments), bytes);
-      EXPECT_EQ(First(*device, *stream, buffer->array(DType::kFloat32)), 0);
-      // So that the next one finds it used.
-      device->elementwise().Fill(*stream, buffer->array(DType::kFloat32), 7);
-      stream->Synchronize();
-    }
-    EXPECT_EQ(device->ledger().now(Use::kMoments), 0);
-    EXPECT_EQ(device->ledger().peak(Use::kMoments), 80 << 20);
-    EXPECT_TRUE(device->status().ok()) << device->status();
-  }
-}
-
-TEST(CudaDeviceMemory, ComesFromFewPieces) {
-  auto device = Make({}, {.piece_bytes = 1 << 20});
-  const int64_t before = device->UsedBytes();
-  std::vector<Buffer> buffers;
-  for (int i = 0; i < 100; ++i) buffers.push_back(device->Allocate(1000, Use::kData, "data").value());
-  EXPECT_EQ(device->UsedBytes(), before);
-  buffers.clear();
-  const Buffer all = device->Allocate((1 << 20) - 64 * 1024, Use::kData, "what was given back, joined").value();
-  EXPECT_EQ(device->UsedBytes(), before);
-}
-
-TEST(CudaDeviceMemory, OfTheCardIsToldBesideTheLedger) {
-  constexpr int64_t kPiece = 1 << 20;
-  auto device = Make({}, {.piece_bytes = kPiece});
-  const CardMemory before = device->card_memory().value();
-  const Buffer data = device->Allocate(1000, Use::kData, "data").value();
-  const Buffer stage = device->AllocateHost(5000, Use::kData, "no memory of the card's").value();
-  const CardMemory now = device->card_memory().value();
-  EXPECT_EQ(now.granularity_bytes, before.granularity_bytes - 1000);
-  EXPECT_EQ(now.vendor_bytes, before.vendor_bytes);
-  {
-    const Buffer large = device->Allocate(3 * kPiece, Use::kData, "a piece of its own").value();
-    EXPECT_EQ(device->card_memory()->peak_bytes, before.peak_bytes + 3 * kPiece);
-    EXPECT_EQ(device->card_memory()->granularity_bytes, now.granularity_bytes);
-  }
-  // The piece stays.
-  EXPECT_EQ(device->card_memory()->granularity_bytes, now.granularity_bytes + 3 * kPiece);
-  void* other = nullptr;
-  ASSERT_EQ(cudaMalloc(&other, 7000), cudaSuccess);
-  EXPECT_EQ(device->card_memory()->vendor_bytes, now.vendor_bytes + 7000);
-  cudaFree(other);
-  EXPECT_FALSE(device->host().card_memory().has_value());
-}
-
 TEST(CudaDevicePeak, IsTheDataSheetsOrReckonedFromTheClock) {
   const Gpu h100{.name = "NVIDIA H100 80GB HBM3", .architecture = "sm_90", .multiprocessors = 132, .clock_hz = 1.98e9};
   EXPECT_EQ(DensePeakFlops(h100, DType::kBfloat16), 989.4e12);
@@ -99,58 +45,6 @@ TEST(CudaDevicePeak, IsTheDataSheetsOrReckonedFromTheClock) {
       8192 * 10 * 1e9);
   EXPECT_EQ(DensePeakFlops({.name = "newer", .architecture = "sm_999"}, DType::kFloat16), 0);
   EXPECT_GT(Make()->PeakFlops(DType::kBfloat16), 1e14);
-}
-
-TEST(CudaDeviceMemory, NoBytesGiveAnEmptyValidBuffer) {
-  auto device = Make();
-  auto buffer = device->Allocate(0, Use::kData, "nothing");
-  ASSERT_TRUE(buffer.ok()) << buffer.status();
-  EXPECT_TRUE(static_cast<bool>(*buffer));
-  auto stream = device->MakeStream(StreamKind::kCompute);
-  device->elementwise().Fill(*stream, buffer->array(DType::kFloat32), 1);
-  device->CopyToHost(*stream, buffer->array(DType::kFloat32), nullptr);
-  EXPECT_TRUE(device->status().ok()) << device->status();
-}
-
-TEST(CudaDeviceMemory, TooMuchIsRefusedWithTheTable) {
-  doubles::SetMemory(1 << 20);
-  auto device = Make();
-  const absl::Status status = device->Allocate(2 << 20, Use::kMoments, "the moments").status();
-  doubles::SetMemory(int64_t{8} << 30);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("the moments: the GPU has no 2097152 bytes"),
-                                                   HasSubstr("of its 1048576 are free"), HasSubstr("master_weights")));
-  EXPECT_TRUE(device->status().ok()) << device->status();
-  EXPECT_EQ(device->Allocate(-1, Use::kData, "x").status().code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST(CudaDeviceMemory, OfTheHostIsPinnedAndHasALedgerOfItsOwn) {
-  auto device = Make();
-  auto up = device->MakeStream(StreamKind::kCopyUp);
-  const Buffer x = device->Allocate(4096, Use::kData, "x").value();
-  const Buffer moments = device->host().Allocate(4096, Use::kMoments, "offloaded moments").value();
-  EXPECT_EQ(device->ledger().now(Use::kMoments), 0);
-  EXPECT_EQ(device->host().ledger().now(Use::kMoments), 4096);
-  auto* values = static_cast<float*>(device->host().HostAddress(moments.array(DType::kUint8)));
-  ASSERT_NE(values, nullptr);
-  values[0] = 5;
-  device->CopyFromHost(*up, values, x.array(DType::kFloat32));
-  EXPECT_EQ(First(*device, *up, x.array(DType::kFloat32)), 5);
-  EXPECT_TRUE(doubles::IsPinned(values));
-  const Buffer stage = device->AllocateHost(64, Use::kData, "stage").value();
-  EXPECT_EQ(device->ledger().now(Use::kData), 4096 + 64);
-  EXPECT_TRUE(doubles::IsPinned(device->HostPointer(stage)));
-}
-
-TEST(CudaDeviceMemory, AdoptsItsOwnAlone) {
-  auto device = Make(), other = Make({}, {.ordinal = 1, .piece_bytes = 0});
-  const Buffer mine = device->Allocate(64, Use::kData, "x").value();
-  void* address = reinterpret_cast<void*>(mine.array(DType::kUint8).address());
-  EXPECT_EQ(device->Adopt(address, 64).value(), mine.array(DType::kUint8));
-  EXPECT_EQ(device->HostAddress(mine.array(DType::kUint8)), nullptr);
-  float value = 0;
-  EXPECT_EQ(device->Adopt(&value, 4).status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(other->Adopt(address, 64).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 class CudaDeviceOrder : public ::testing::TestWithParam<LateOrder> {};

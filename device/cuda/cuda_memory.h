@@ -10,10 +10,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 
 #include "absl/status/statusor.h"
+#include "zeroshard/device/free_ranges.h"
 
 namespace zeroshard::device::cuda {
 
@@ -37,14 +37,12 @@ class CudaMemory {
   Held held();
 
  private:
-  absl::StatusOr<uint64_t> NewPiece(int64_t bytes);
-  void AddFree(uint64_t address, int64_t bytes);
+  absl::Status NewPiece(int64_t bytes);
 
   const int ordinal_;
   const int64_t piece_bytes_;
   std::mutex mutex_;
-  std::map<uint64_t, int64_t> pieces_;  // address -> bytes
-  std::map<uint64_t, int64_t> free_;    // within pieces; neighbours are joined
+  FreeRanges free_;
   Held held_;
 };
 

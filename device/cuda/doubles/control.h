@@ -53,8 +53,9 @@ void FailKernels(cudaError_t error);
 
 // How many calls there were, of all devices, that give or take memory, pin it, or make or drop streams and events.
 int64_t ResourceCalls();
-// Whether an allocation of pinned host memory starts at `address`.
+// Whether `address` is pinned host memory, and how many ranges of it there are, of all devices.
 bool IsPinned(const void* address);
+int64_t PinnedPieces();
 
 // As LateDevice's, of the device's engine; the device holds memory or streams.
 std::vector<WaitPoint> Waits(int device);

@@ -67,7 +67,7 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags) {
   if (bytes == 0 || reinterpret_cast<uintptr_t>(address) % kPageBytes != 0) {
     NotDoubled("cudaHostRegister", "memory that does not start a page");
   }
-  DoubleDevices::Get().Pin(address);
+  DoubleDevices::Get().Pin(address, bytes);
   return Failed(DoubleDevices::Get().error(CurrentDevice()));
 }
 

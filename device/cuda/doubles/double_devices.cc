@@ -225,9 +225,9 @@ int DoubleDevices::Owner(const void* address) const {
   return address < static_cast<const char*>(base) + allocation.bytes ? allocation.device : -1;
 }
 
-void DoubleDevices::Pin(void* address) {
+void DoubleDevices::Pin(void* address, size_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!pinned_.insert(address).second) NotDoubled("cudaHostRegister", "memory that is pinned already");
+  if (!pinned_.emplace(address, bytes).second) NotDoubled("cudaHostRegister", "memory that is pinned already");
 }
 
 void DoubleDevices::Unpin(void* address) {
@@ -237,7 +237,10 @@ void DoubleDevices::Unpin(void* address) {
 
 bool DoubleDevices::IsPinned(const void* address) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return pinned_.contains(address);
+  const auto next = pinned_.upper_bound(address);
+  if (next == pinned_.begin()) return false;
+  const auto& [base, bytes] = *std::prev(next);
+  return address < static_cast<const char*>(base) + bytes;
 }
 
 void DoubleDevices::FailKernels(cudaError_t error) {
@@ -258,6 +261,7 @@ void SetDriverVersion(int version) { DoubleDevices::Get().SetDriverVersion(versi
 void BreakDevice(int device, cudaError_t error) { DoubleDevices::Get().Break(device, error); }
 void MendDevices() { DoubleDevices::Get().Mend(); }
 void FailKernels(cudaError_t error) { DoubleDevices::Get().FailKernels(error); }
+int64_t PinnedPieces() { return DoubleDevices::Get().pinned_pieces(); }
 int64_t ResourceCalls() { return DoubleDevices::Get().resource_calls(); }
 bool IsPinned(const void* address) { return DoubleDevices::Get().IsPinned(address); }
 std::vector<WaitPoint> Waits(int device) { return DoubleDevices::Get().Engine(device)->waits(); }

@@ -9,12 +9,12 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,9 +77,13 @@ class DoubleDevices {
   int64_t resource_calls() const { return resource_calls_.load(std::memory_order_relaxed); }
 
   // Host memory. Both end the test where it was so before.
-  void Pin(void* address);
+  void Pin(void* address, size_t bytes);
   void Unpin(void* address);
   bool IsPinned(const void* address) const;
+  int64_t pinned_pieces() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return static_cast<int64_t>(pinned_.size());
+  }
 
  private:
   struct State {
@@ -116,7 +120,7 @@ class DoubleDevices {
   std::atomic<int64_t> resource_calls_ = 0;
   std::map<int, State> states_;
   std::map<void*, Allocation> allocations_;
-  std::set<const void*> pinned_;
+  std::map<const void*, size_t> pinned_;
   cudaError_t kernel_error_ = cudaSuccess;
   int64_t allocated_ = 0;            // how many so far: their names
   mutable std::mutex errors_mutex_;  // The last to be taken: a fault is noticed under an engine's.
