@@ -21,6 +21,7 @@
 #include "zeroshard/backends/nccl/step_agreement.h"
 #include "zeroshard/backends/nccl/warm_up.h"
 #include "zeroshard/comm/operation_header.h"
+#include "zeroshard/device/cuda/cuda_device.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -32,6 +33,8 @@ constexpr auto kFullTick = std::chrono::microseconds(50);  // while a full ring 
 constexpr absl::Duration kDrainWithin = absl::Seconds(1);  // of the stream, after an abort
 constexpr absl::Duration kDestroyWithin = absl::Seconds(10);
 constexpr int kSpins = 200;
+// Of NCCL's memory: what a small model's buffers fit into together. Larger ones have a piece each, and there is one of each kind.
+constexpr int64_t kPieceBytes = int64_t{16} << 20;
 
 class NcclCommunicator final : public comm::Communicator, private NcclThread::Issuer {
  public:
@@ -56,6 +59,16 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   // Scratch, and one operation of each kind, so that none connects or allocates later. Collective.
   absl::Status Begin() {
     if (world_size() == 1) return absl::OkStatus();
+    memory_.emplace(
+        RegisterOptions{.device = &device(),
+                        .stream = stream_,
+                        .handle = joined_.handle,
+                        .thread = joined_.thread,
+                        .notes = joined_.notes.get(),
+                        .rank = rank(),
+                        .world_size = world_size(),
+                        .piece_bytes = std::min(kPieceBytes, static_cast<device::cuda::CudaDevice&>(device()).piece_bytes()),
+                        .timeout = options_.timeout});
     look_out_.emplace(device(), *joined_.handle, *joined_.notes, options_.timeout);
     watchdog_ = std::thread([this] { Watch(); });
     const int64_t bytes = std::max(options_.scratch_bytes, LeastScratchBytes(world_size()));
@@ -141,16 +154,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
 
   absl::StatusOr<device::Buffer> DoAllocate(int64_t bytes, device::Use use, std::string_view what) override {
     if (world_size() == 1) return device().Allocate(bytes, use, what);
-    return AllocateRegistered({.device = &device(),
-                               .stream = stream_,
-                               .handle = joined_.handle,
-                               .thread = joined_.thread,
-                               .notes = joined_.notes.get(),
-                               .rank = rank(),
-                               .world_size = world_size(),
-                               .nth = allocations_++,
-                               .timeout = options_.timeout},
-                              bytes, use, what);
+    return memory_->Allocate(bytes, use, what);
   }
 
   // On the thread that calls NCCL.
@@ -263,8 +267,8 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   Joined joined_;
   device::Stream* const stream_;
   Lane lane_;
+  std::optional<RegisteredMemory> memory_;
   device::Buffer scratch_;
-  int64_t allocations_ = 0;
 
   Flights flights_;
   StepAgreement steps_;              // of the thread that calls NCCL

@@ -3,150 +3,142 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "glog/logging.h"
-#include "zeroshard/backends/nccl/nccl_errors.h"
 #include "zeroshard/device/cpu/host_buffer.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
 namespace {
 
-constexpr int64_t kNoRoom = -1;
-constexpr absl::Duration kDropWithin = absl::Seconds(10);
+constexpr char kRoom[] = "room", kNoRoom[] = "no room", kAt[] = " at ";
+// What CUDA maps memory by, and ncclMemAlloc rounds up to.
+constexpr int64_t kMappedBytes = int64_t{2} << 20;
 
-int64_t Rounded(int64_t bytes) {
-  return (bytes + NCCL_WIN_REQUIRED_ALIGNMENT - 1) / NCCL_WIN_REQUIRED_ALIGNMENT * NCCL_WIN_REQUIRED_ALIGNMENT;
+int64_t RoundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+
+bool AllAreOne(const std::vector<std::string>& said) {
+  return std::all_of(said.begin(), said.end(), [&](const std::string& one) { return one == said.front(); });
 }
 
-// What is made on the thread that calls NCCL, which may outlive whoever waits for it.
-struct Memory {
-  void* address = nullptr;
-  ncclWindow_t window = nullptr;
-  void* registration = nullptr;
-};
-
-class RegisteredOwner final : public device::Buffer::Owner {
- public:
-  RegisteredOwner(const RegisterOptions& options, int64_t bytes, device::Use use, std::shared_ptr<const Memory> memory)
-      : ledger_(options.device->ledger()),
-        handle_(options.handle),
-        thread_(options.thread),
-        use_(use),
-        bytes_(bytes),
-        memory_(std::move(memory)) {
-    ledger_.Charge(use_, bytes_);
-  }
-  ~RegisteredOwner() override {
-    const absl::Status dropped = thread_->Call(
-        "ncclMemFree", [handle = handle_, memory = memory_] { return Drop(*handle, *memory); }, kDropWithin);
-    if (!dropped.ok()) LOG(WARNING) << "nccl: memory is not given back: " << dropped.message();
-    ledger_.Credit(use_, bytes_);
-  }
-
- private:
-  static absl::Status Drop(CommHandle& handle, const Memory& memory) {
-    absl::Status first;
-    if (handle.Enter()) {
-      if (memory.window != nullptr) {
-        first.Update(NcclStatus(ncclCommWindowDeregister(handle.get(), memory.window), "ncclCommWindowDeregister"));
-      }
-      if (memory.registration != nullptr) {
-        first.Update(NcclStatus(ncclCommDeregister(handle.get(), memory.registration), "ncclCommDeregister"));
-      }
-      handle.Leave();
-    }
-    first.Update(NcclStatus(ncclMemFree(memory.address), "ncclMemFree"));
-    return first;
-  }
-
-  device::MemoryLedger& ledger_;
-  const std::shared_ptr<CommHandle> handle_;
-  const std::shared_ptr<NcclThread> thread_;
-  const device::Use use_;
-  const int64_t bytes_;
-  const std::shared_ptr<const Memory> memory_;
-};
-
-// What every rank asks for, once all have said so; kNoRoom from one that got nothing.
-absl::StatusOr<std::vector<int64_t>> GatherSizes(const RegisterOptions& options, int64_t mine) {
-  comm::Store& store = options.notes->store();
-  const auto key = [&](int rank) { return absl::StrCat("memory/", options.nth, "/", rank); };
-  ZS_RETURN_IF_ERROR(store.Set(key(options.rank), absl::StrCat(mine)));
-  std::vector<int64_t> sizes;
-  for (int r = 0; r < options.world_size; ++r) {
-    ZS_ASSIGN_OR_RETURN(const std::string value, store.Get(key(r), options.timeout));
-    int64_t bytes = kNoRoom;
-    if (!absl::SimpleAtoi(value, &bytes)) bytes = kNoRoom;
-    sizes.push_back(bytes);
-  }
+// Of "1000 at 3:4096".
+std::vector<std::string> SizesIn(const std::vector<std::string>& places) {
+  std::vector<std::string> sizes;
+  for (const std::string& place : places) sizes.push_back(place.substr(0, place.find(kAt)));
   return sizes;
-}
-
-void Register(CommHandle& handle, Memory& memory, int64_t bytes, bool symmetric, const std::string& what) {
-  if (!handle.Enter()) return;
-  ncclResult_t result = ncclSuccess;
-  if (symmetric) {
-    result = ncclCommWindowRegister(handle.get(), memory.address, static_cast<size_t>(bytes), &memory.window,
-                                    NCCL_WIN_COLL_SYMMETRIC);
-    if (result != ncclSuccess) memory.window = nullptr;
-  }
-  if (memory.window == nullptr) {
-    result = ncclCommRegister(handle.get(), memory.address, static_cast<size_t>(bytes), &memory.registration);
-    if (result != ncclSuccess) memory.registration = nullptr;
-  }
-  handle.Leave();
-  if (memory.window != nullptr) return;
-  LOG(INFO) << "nccl: " << what << ", " << bytes << " bytes: "
-            << (memory.registration != nullptr ? "registered by ncclCommRegister, not as a symmetric window"
-                                               : "not registered: NCCL copies through its own buffers");
 }
 
 }  // namespace
 
-absl::StatusOr<device::Buffer> AllocateRegistered(const RegisterOptions& options, int64_t bytes, device::Use use,
-                                                  std::string_view what) {
-  const auto memory = std::make_shared<Memory>();
-  const std::shared_ptr<device::Event> zeroed = options.device->MakeEvent();
-  const int64_t rounded = Rounded(std::max<int64_t>(bytes, 1));
-  const absl::Status allocated = options.thread->Call(
-      "ncclMemAlloc",
-      [memory, rounded, zeroed, &device = *options.device, &stream = *options.stream] {
-        ZS_RETURN_IF_ERROR(NcclStatus(ncclMemAlloc(&memory->address, static_cast<size_t>(rounded)), "ncclMemAlloc"));
-        const device::Array all(reinterpret_cast<uint64_t>(memory->address), rounded, device::DType::kUint8);
+class RegisteredMemory::Owner final : public device::Buffer::Owner {
+ public:
+  Owner(Part part, int64_t taken_bytes, device::MemoryLedger& ledger, device::Use use, int64_t bytes)
+      : part_(std::move(part)), taken_bytes_(taken_bytes), ledger_(ledger), use_(use), bytes_(bytes) {
+    ledger_.Charge(use_, bytes_);
+    ledger_.AddGranularity(-bytes_);
+  }
+  ~Owner() override {
+    ledger_.AddGranularity(bytes_);
+    ledger_.Credit(use_, bytes_);
+    part_.piece->Give(part_.offset, taken_bytes_);
+  }
+
+ private:
+  const Part part_;
+  const int64_t taken_bytes_;
+  device::MemoryLedger& ledger_;
+  const device::Use use_;
+  const int64_t bytes_;
+};
+
+absl::StatusOr<std::vector<std::string>> RegisteredMemory::Tell(std::string_view about, const std::string& mine) {
+  comm::Store& store = options_.notes->store();
+  const auto key = [&](int rank) { return absl::StrCat("memory/", allocations_, "/", std::string(about), "/", rank); };
+  ZS_RETURN_IF_ERROR(store.Set(key(options_.rank), mine));
+  std::vector<std::string> said;
+  for (int r = 0; r < options_.world_size; ++r) {
+    ZS_ASSIGN_OR_RETURN(said.emplace_back(), store.Get(key(r), options_.timeout));
+  }
+  return said;
+}
+
+RegisteredMemory::Part RegisteredMemory::TakeFromPieces(int64_t bytes) {
+  std::erase_if(pieces_, [](const auto& piece) { return piece.second.expired(); });
+  for (const auto& [number, held] : pieces_) {
+    std::shared_ptr<RegisteredPiece> piece = held.lock();
+    if (piece == nullptr) continue;
+    const std::optional<int64_t> offset = piece->Take(bytes);
+    if (offset) return {.piece = std::move(piece), .number = number, .offset = *offset};
+  }
+  return {};
+}
+
+absl::StatusOr<RegisteredMemory::Part> RegisteredMemory::TakeNewPiece(int64_t bytes, bool symmetric, std::string_view what) {
+  int64_t piece_bytes = bytes;
+  if (symmetric && options_.piece_bytes > 0) {
+    piece_bytes = RoundUp(std::max(bytes, options_.piece_bytes), std::min(kMappedBytes, options_.piece_bytes));
+  }
+  auto made = RegisteredPiece::Make({.ledger = &options_.device->ledger(),
+                                     .handle = options_.handle,
+                                     .thread = options_.thread,
+                                     .timeout = options_.timeout},
+                                    piece_bytes);
+  const absl::StatusOr<std::vector<std::string>> rooms = Tell("room", made.ok() ? kRoom : kNoRoom);
+  if (!made.ok()) {
+    return device::AllocationError(absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes: ", made.status().message())),
+                                   what, options_.device->ledger());
+  }
+  ZS_RETURN_IF_ERROR(rooms.status());
+  for (size_t r = 0; r < rooms->size(); ++r) {
+    if ((*rooms)[r] != kRoom) {
+      return absl::ResourceExhaustedError(absl::StrCat("rank ", r, " has no memory for ", std::string(what)));
+    }
+  }
+  ZS_RETURN_IF_ERROR((*made)->Register(symmetric, what));
+  if (symmetric) pieces_[windows_++] = *made;
+  (*made)->Take(bytes);
+  return Part{.piece = *std::move(made)};
+}
+
+// On NCCL's thread, whose stream it is; what this one knows of the memory's last use goes with the event.
+absl::Status RegisteredMemory::Zero(const Part& part, int64_t bytes) {
+  const std::shared_ptr<device::Event> zeroed = options_.device->MakeEvent();
+  zeroed->Expect();
+  const device::Array all(part.piece->address() + static_cast<uint64_t>(part.offset), bytes, device::DType::kUint8);
+  ZS_RETURN_IF_ERROR(options_.thread->Call(
+      "zeroing memory",
+      [all, zeroed, &device = *options_.device, &stream = *options_.stream] {
         device.elementwise().Fill(stream, all, 0);
         stream.Record(*zeroed);
         return device.status();
       },
-      options.timeout);
-  const absl::StatusOr<std::vector<int64_t>> sizes = GatherSizes(options, allocated.ok() ? bytes : kNoRoom);
-  if (!allocated.ok()) {
-    return device::AllocationError(absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes: ", allocated.message())), what,
-                                   options.device->ledger());
-  }
+      options_.timeout));
   zeroed->Synchronize();
-  auto owner = std::make_unique<RegisteredOwner>(options, bytes, use, memory);
-  ZS_RETURN_IF_ERROR(sizes.status());
-  bool one_size = true;
-  for (size_t r = 0; r < sizes->size(); ++r) {
-    one_size = one_size && (*sizes)[r] == bytes;
-    if ((*sizes)[r] == kNoRoom) {
-      return absl::ResourceExhaustedError(absl::StrCat("rank ", r, " has no memory for ", std::string(what)));
-    }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<device::Buffer> RegisteredMemory::Allocate(int64_t bytes, device::Use use, std::string_view what) {
+  const int64_t wanted = RoundUp(std::max<int64_t>(bytes, 1), NCCL_WIN_REQUIRED_ALIGNMENT);
+  ++allocations_;
+  Part part = TakeFromPieces(wanted);
+  const auto give_back = [&] {
+    if (part.piece != nullptr) part.piece->Give(part.offset, wanted);
+    part = {};
+  };
+  const auto places = Tell("place", absl::StrCat(bytes, kAt, part.number, ":", part.offset));
+  const bool one_place = places.ok() && part.piece != nullptr && AllAreOne(*places);
+  if (!one_place) give_back();
+  ZS_RETURN_IF_ERROR(places.status());
+  if (!one_place) {
+    ZS_ASSIGN_OR_RETURN(part, TakeNewPiece(wanted, AllAreOne(SizesIn(*places)), what));
   }
-  ZS_RETURN_IF_ERROR(options.thread->Call(
-      "ncclCommWindowRegister",
-      [memory, rounded, one_size, handle = options.handle, name = std::string(what)] {
-        Register(*handle, *memory, rounded, one_size, name);
-        return absl::OkStatus();
-      },
-      options.timeout));
-  return device::Buffer(reinterpret_cast<uint64_t>(memory->address), bytes, std::move(owner));
+  const uint64_t address = part.piece->address() + static_cast<uint64_t>(part.offset);
+  auto owner = std::make_unique<Owner>(part, wanted, options_.device->ledger(), use, bytes);
+  ZS_RETURN_IF_ERROR(Zero(part, wanted));
+  return device::Buffer(address, bytes, std::move(owner));
 }
 
 }  // namespace zeroshard::backends

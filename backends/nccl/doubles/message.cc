@@ -32,23 +32,28 @@ bool Sending::Step(const std::byte* from) {
   return true;
 }
 
+void Receiving::Differ(const Tag& theirs) const {
+  Tag same = theirs;
+  same.registered = tag_.registered;
+  same.place = tag_.place;
+  if (!(same == tag_)) {
+    device::EndTest(absl::StrCat("rank ", rank_, " calls ", Describe(tag_), ", rank ", peer_, " calls ", Describe(theirs),
+                                 ": NCCL would hang, or give wrong numbers"));
+  }
+  if (theirs.registered != tag_.registered) {
+    device::EndTest(absl::StrCat("mixed registration: the memory of ", Describe(tag_), " is a window on rank ",
+                                 theirs.registered != 0 ? peer_ : rank_, " and not on rank ",
+                                 theirs.registered != 0 ? rank_ : peer_));
+  }
+  device::EndTest(absl::StrCat("the memory of ", Describe(tag_), " lies elsewhere in a symmetric window on rank ", rank_,
+                               " than on rank ", peer_));
+}
+
 bool Receiving::Step(std::byte* to) {
   while (done_ < bytes_) {
     const uint64_t taken = channel_->taken.load(std::memory_order_acquire);
     if (channel_->put.load(std::memory_order_acquire) == taken) return false;
-    Tag theirs = channel_->tag;
-    if (theirs.registered != tag_.registered) {
-      theirs.registered = tag_.registered;
-      if (theirs == tag_) {
-        device::EndTest(absl::StrCat("mixed registration: the memory of ", Describe(tag_), " is a window on rank ",
-                                     channel_->tag.registered != 0 ? peer_ : rank_, " and not on rank ",
-                                     channel_->tag.registered != 0 ? rank_ : peer_));
-      }
-    }
-    if (!(theirs == tag_)) {
-      device::EndTest(absl::StrCat("rank ", rank_, " calls ", Describe(tag_), ", rank ", peer_, " calls ", Describe(theirs),
-                                   ": NCCL would hang, or give wrong numbers"));
-    }
+    if (!(channel_->tag == tag_)) Differ(channel_->tag);
     if (channel_->bytes > bytes_ - done_) device::EndTest("a message is longer than its call");
     std::memcpy(to + done_, channel_->data, channel_->bytes);
     done_ += channel_->bytes;

@@ -18,7 +18,7 @@ struct Tag {
   int32_t op = 0;
   int32_t root = 0;
   int32_t registered = 0;  // how the call's memory is registered
-  int32_t spare = 0;
+  int32_t place = 0;       // in windows: which one, and where in it
   uint64_t count = 0;
 
   friend bool operator==(const Tag&, const Tag&) = default;
@@ -53,6 +53,9 @@ class Receiving {
   bool Step(std::byte* to);
 
  private:
+  // Ends the test: what differs.
+  [[noreturn]] void Differ(const Tag& theirs) const;
+
   Channel* channel_;
   Tag tag_;
   size_t bytes_, done_ = 0;

@@ -34,6 +34,7 @@ int VersionFromEnvironment() {
 
 std::atomic<int> version{VersionFromEnvironment()};
 std::atomic<bool> windows{true}, register_fails{false}, abort_hangs{false};
+std::atomic<int64_t> pieces{0};
 
 // What operations in flight share with the communicator, which may be gone before them.
 struct CommState {
@@ -46,6 +47,7 @@ struct CommState {
 struct Registered {
   size_t bytes = 0;
   bool window = false;
+  int number = 0;  // of windows, the same on all ranks
 };
 
 }  // namespace
@@ -57,6 +59,7 @@ struct ncclComm {
   std::shared_ptr<CommState> state;
   // Changed by the thread that calls NCCL, under Live()'s mutex: ncclMemFree looks at all communicators'.
   std::map<const void*, Registered> registered;
+  int windows = 0;  // so far
 };
 
 namespace {
@@ -128,6 +131,16 @@ int RegisteredAs(const ncclComm& comm, const void* address, size_t bytes) {
   return memory.window && at + bytes <= memory.bytes ? 1 : 0;
 }
 
+// In which window, and where in it, as one number; 0: in none.
+int PlaceOf(const ncclComm& comm, const void* address) {
+  auto next = comm.registered.upper_bound(address);
+  if (address == nullptr || next == comm.registered.begin()) return 0;
+  const auto& [begin, memory] = *std::prev(next);
+  const size_t at = static_cast<size_t>(static_cast<const char*>(address) - static_cast<const char*>(begin));
+  constexpr size_t kWindows = 64;
+  return memory.window && at < memory.bytes ? static_cast<int>(at * kWindows + static_cast<size_t>(memory.number) + 1) : 0;
+}
+
 ncclResult_t Queue(ncclComm_t comm, cudaStream_t stream, CallArguments call, const char* name) {
   ncclComm& on = Checked(comm, name);
   if (!group.open) EndTest(absl::StrCat(name, " outside a group, where ours never is"));
@@ -142,6 +155,8 @@ ncclResult_t Queue(ncclComm_t comm, cudaStream_t stream, CallArguments call, con
   if (call.call != Call::kBroadcast || root) registered |= RegisteredAs(on, call.in, bytes);
   if (call.call == Call::kBroadcast) registered = RegisteredAs(on, call.out, bytes);
   call.registered = registered;
+  // What is in place of the part of a rank lies elsewhere on each, on purpose; the whole does not.
+  call.place = PlaceOf(on, call.call == Call::kReduceScatter || call.call == Call::kReduce ? call.in : call.out);
   group.comm = comm;
   group.stream = stream;
   group.calls.push_back(call);
@@ -155,6 +170,14 @@ void SetNcclVersion(int v) { version = v; }
 void SetNcclWindows(bool supported) { windows = supported; }
 void SetNcclRegisterFails(bool fails) { register_fails = fails; }
 void SetNcclAbortHangs(bool hangs) { abort_hangs = hangs; }
+
+int64_t NcclPieces() { return pieces; }
+int64_t NcclRegistrations() {
+  std::lock_guard<std::mutex> lock(Live().mutex);
+  size_t registrations = 0;
+  for (const auto& [key, comm] : Live().comms) registrations += comm->registered.size();
+  return static_cast<int64_t>(registrations);
+}
 }  // namespace zeroshard::backends::doubles
 
 extern "C" {
@@ -235,7 +258,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclMemAlloc(void** address, size_t bytes) {
-  return cudaMalloc(address, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  if (cudaMalloc(address, bytes) != cudaSuccess) return ncclUnhandledCudaError;
+  ++pieces;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclMemFree(void* address) {
@@ -245,6 +270,7 @@ ncclResult_t ncclMemFree(void* address) {
       if (comm->registered.count(address) != 0) EndTest("ncclMemFree of memory that is registered");
     }
   }
+  --pieces;
   return cudaFree(address) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
@@ -275,7 +301,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes
   }
   *window = nullptr;
   if (!windows) return ncclSuccess;
-  Register(on, address, {bytes, true});
+  Register(on, address, {bytes, true, ++on.windows});
   *window = static_cast<ncclWindow_t>(address);
   return ncclSuccess;
 }

@@ -112,6 +112,16 @@ std::vector<Fault> Faults() {
          ncclCommWindowRegister(rank.comm, rank.rank == 0 ? rank.memory : other, 4096, &window, NCCL_WIN_COLL_SYMMETRIC);
          AllReduce(rank, 10);
        }},
+      {"lies elsewhere in a symmetric window on rank [01] than on rank [01]",
+       [](Rank& rank) {
+         ncclWindow_t window;
+         ncclCommWindowRegister(rank.comm, rank.memory, 4096, &window, NCCL_WIN_COLL_SYMMETRIC);
+         float* at = rank.memory + 256 * rank.rank;
+         ncclGroupStart();
+         ncclAllReduce(at, at, 10, ncclFloat32, ncclSum, rank.comm, rank.stream);
+         ncclGroupEnd();
+         cudaStreamSynchronize(rank.stream);
+       }},
       {"ncclMemFree of memory that is registered",
        [](Rank& rank) {
          void* handle = nullptr;

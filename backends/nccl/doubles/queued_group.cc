@@ -105,6 +105,7 @@ Tag QueuedGroup::TagOf(const CallArguments& call) const {
           .op = call.op,
           .root = peer_to_peer ? 0 : call.root,
           .registered = peer_to_peer ? 0 : call.registered,
+          .place = peer_to_peer ? 0 : call.place,
           .count = call.count};
 }
 

@@ -31,6 +31,7 @@ struct CallArguments {
   int op = 0;
   int root = 0;
   int registered = 0;
+  int place = 0;  // see Tag
 };
 
 size_t SizeOf(ncclDataType_t dtype);

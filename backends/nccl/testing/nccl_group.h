@@ -5,6 +5,7 @@
 //   group.Run([](comm::Communicator& rank) { EXPECT_TRUE(rank.Barrier().Wait().ok()); });
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -16,9 +17,9 @@
 
 namespace zeroshard::backends::testing {
 
-// Device `ordinal` of the doubles, each allocation of it one that the doubles tell from the others.
-inline std::unique_ptr<device::Device> DoubleDevice(int ordinal) {
-  auto made = device::cuda::MakeCudaDevice({.ordinal = ordinal, .piece_bytes = 0});
+// Device `ordinal` of the doubles; with pieces of 0 bytes each allocation is one that the doubles tell from the others.
+inline std::unique_ptr<device::Device> DoubleDevice(int ordinal, int64_t piece_bytes = 0) {
+  auto made = device::cuda::MakeCudaDevice({.ordinal = ordinal, .piece_bytes = piece_bytes});
   EXPECT_TRUE(made.ok()) << made.status();
   return *std::move(made);
 }
@@ -44,9 +45,10 @@ inline std::vector<absl::StatusOr<std::unique_ptr<comm::Communicator>>> JoinRank
 
 class NcclGroup {
  public:
-  explicit NcclGroup(int world_size, const NcclOptions& options = {.timeout = absl::Seconds(30), .scratch_bytes = 1 << 16}) {
+  explicit NcclGroup(int world_size, const NcclOptions& options = {.timeout = absl::Seconds(30), .scratch_bytes = 1 << 16},
+                     int64_t piece_bytes = 0) {
     std::vector<device::Device*> devices;
-    for (int r = 0; r < world_size; ++r) devices.push_back(devices_.emplace_back(DoubleDevice(r)).get());
+    for (int r = 0; r < world_size; ++r) devices.push_back(devices_.emplace_back(DoubleDevice(r, piece_bytes)).get());
     for (auto& rank : JoinRanks(devices, store_, options)) {
       EXPECT_TRUE(rank.ok()) << rank.status();
       ranks_.push_back(*std::move(rank));
