@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -31,15 +32,19 @@ class VersionedValue {
     version_.store(version + 2, std::memory_order_release);
   }
 
-  // The latest; torn, where it was being written at each of many attempts: its writer died.
+  // The latest; torn, where it is being written for a fifth of a second: its writer died, or was stopped.
   T Load() const {
-    constexpr int kAttempts = 10'000;
+    constexpr int kYields = 1'000, kAttempts = kYields + 2'000;
     Words words = {};
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const uint64_t before = version_.load(std::memory_order_acquire);
       for (size_t i = 0; i < words.size(); ++i) words[i] = words_[i].load(std::memory_order_acquire);
       if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) break;
-      std::this_thread::yield();
+      if (attempt < kYields) {
+        std::this_thread::yield();
+      } else {  // Its writer waits for a core.
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
     }
     return std::bit_cast<T>(words);
   }
