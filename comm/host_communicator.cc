@@ -140,6 +140,7 @@ class HostCommunicator final : public Communicator {
     }
     NoteEnded(operation);
     if (options_.watch != nullptr && ended.ok()) options_.watch->NoteEnd(operation.record.id);
+    queue_.Ended();  // Whoever waits for its event may drop this communicator then.
     stream_->Record(*operation.end);
     return ended.ok() ? ended : status();
   }

@@ -35,7 +35,9 @@ Operation* OperationQueue::Claim(uint64_t ticket) {
   uint64_t held = Held(ticket);
   if (state_.load(std::memory_order_acquire) != held) return nullptr;
   Operation* const operation = held_.load(std::memory_order_relaxed);
-  return state_.compare_exchange_strong(held, kRuns) ? operation : nullptr;
+  if (!state_.compare_exchange_strong(held, kRuns)) return nullptr;
+  runs_.store(ticket, std::memory_order_relaxed);
+  return operation;
 }
 
 void OperationQueue::HandOver(uint64_t ticket) {
@@ -54,6 +56,7 @@ Operation* OperationQueue::Next() {
     uint64_t idle = kIdle;
     if (queued > 0 && state_.compare_exchange_strong(idle, kRuns)) {
       Operation* const operation = queue_[first_];
+      runs_.store(operation->ticket, std::memory_order_relaxed);
       first_ = (first_ + 1) % kMost;
       queued_.store(queued - 1, std::memory_order_release);
       return operation;
@@ -77,7 +80,8 @@ bool OperationQueue::Stop() {
     const std::lock_guard<std::mutex> lock(mutex_);
     TakeBack(state_.load(std::memory_order_acquire));
     stop_ = true;
-    left = queued_.load(std::memory_order_relaxed) > 0 || busy();
+    const bool ended = ended_.load(std::memory_order_relaxed) == runs_.load(std::memory_order_relaxed);
+    left = queued_.load(std::memory_order_relaxed) > 0 || (busy() && !ended);
   }
   wake_.notify_all();
   return left;

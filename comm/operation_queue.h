@@ -32,11 +32,13 @@ class OperationQueue {
   void HandOver(uint64_t ticket);
   // For the thread: holds it until there is an operation to run. Null once there is none and Stop was called.
   Operation* Next();
-  // What Claim or Next gave was run.
+  // What Claim or Next gave has ended: whoever waits for it hears so from now on. Done follows.
+  void Ended() { ended_.store(runs_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+  // It was run.
   void Done();
   // Whether somebody runs one; in one order for all with Done (sequentially consistent).
   bool busy() const { return state_.load(std::memory_order_seq_cst) == kRuns; }
-  // None is added any more. Whether any is left, which the thread still runs.
+  // None is added any more. Whether any is left that has not Ended, which the thread still runs.
   bool Stop();
 
  private:
@@ -51,6 +53,8 @@ class OperationQueue {
   // Whoever changes it from kIdle or a ticket to kRuns runs that operation, or moves it to the queue, and sets it to kIdle again.
   std::atomic<uint64_t> state_{kIdle};
   std::atomic<Operation*> held_{nullptr};  // where state_ is its ticket
+  std::atomic<uint64_t> runs_{0};          // the ticket that began last
+  std::atomic<uint64_t> ended_{0};         // the ticket that ended last
   std::atomic<size_t> queued_{0};          // grows in Add and TakeBack alone
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -79,6 +79,19 @@ TEST(OperationQueue, StopLeavesWhatWasHeldBackToTheThread) {
   EXPECT_EQ(queue.Next(), nullptr);
 }
 
+TEST(OperationQueue, StopLeavesNothingWhereTheLastHasEnded) {
+  for (const bool ended : {true, false}) {
+    OperationQueue queue;
+    Operation operation = Numbered(1);
+    queue.Add(operation);
+    ASSERT_EQ(queue.Next(), &operation);
+    if (ended) queue.Ended();
+    EXPECT_EQ(queue.Stop(), !ended) << "before Done, which whoever waits for its end does not wait for";
+    queue.Done();
+    EXPECT_EQ(queue.Next(), nullptr);
+  }
+}
+
 // A caller that claims, hands over, or leaves to the thread, in turns that the thread does not know of.
 TEST(OperationQueue, RunsEachOnceInOrderWhoeverRunsIt) {
   constexpr uint64_t kOperations = 30'000;

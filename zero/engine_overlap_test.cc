@@ -74,7 +74,8 @@ TEST(EngineOverlap, BackwardGoesOnWhileSumsCrossBetweenGroups) {
       for (int unit = 4; unit >= 0; --unit) EXPECT_TRUE(Backward(**engine, unit).ok());
       EXPECT_GT((*engine)->reductions(), 0);
       if (rank < 2) ahead[rank].set_value();
-      EXPECT_TRUE((*engine)->Step().ok());
+      const absl::Status stepped = (*engine)->Step();
+      EXPECT_EQ(stepped, absl::OkStatus()) << stepped;
     });
   }
 }
