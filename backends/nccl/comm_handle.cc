@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <thread>
 
@@ -17,12 +16,6 @@ namespace {
 // A call that does not block has left by then; one that blocks is what the abort is for.
 constexpr std::chrono::milliseconds kLeaveWithin{200};
 
-struct Ended {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-};
-
 }  // namespace
 
 void LeaveProcess(const absl::Status& cause, absl::Duration patience) {
@@ -32,6 +25,12 @@ void LeaveProcess(const absl::Status& cause, absl::Duration patience) {
   std::fputs(message.c_str(), stderr);
   std::fflush(stderr);
   _exit(kExitPeerLost);
+}
+
+void CommHandle::End::Set() {
+  std::lock_guard<std::mutex> lock(mutex);
+  done = true;
+  changed.notify_all();
 }
 
 bool CommHandle::Enter() {
@@ -62,15 +61,16 @@ bool CommHandle::Abort(absl::Duration patience) {
     closed_ = true;
     left_.wait_for(lock, kLeaveWithin, [this] { return !inside_; });
   }
-  const auto ended = std::make_shared<Ended>();
-  std::thread([comm = comm_, ended] {
+  std::thread([comm = comm_, end = end_] {
     ncclCommAbort(comm);
-    std::lock_guard<std::mutex> lock(ended->mutex);
-    ended->done = true;
-    ended->changed.notify_all();
+    end->Set();
   }).detach();
-  std::unique_lock<std::mutex> lock(ended->mutex);
-  return ended->changed.wait_for(lock, absl::ToChronoNanoseconds(patience), [&] { return ended->done; });
+  return AwaitEnd(patience);
+}
+
+bool CommHandle::AwaitEnd(absl::Duration patience) {
+  std::unique_lock<std::mutex> lock(end_->mutex);
+  return end_->changed.wait_for(lock, absl::ToChronoNanoseconds(patience), [this] { return end_->done; });
 }
 
 absl::Status CommHandle::Destroy() {
@@ -79,7 +79,9 @@ absl::Status CommHandle::Destroy() {
     if (closed_) return absl::OkStatus();
     closed_ = true;
   }
-  return NcclStatus(ncclCommDestroy(comm_), "ncclCommDestroy");
+  const absl::Status destroyed = NcclStatus(ncclCommDestroy(comm_), "ncclCommDestroy");
+  end_->Set();
+  return destroyed;
 }
 
 }  // namespace zeroshard::backends

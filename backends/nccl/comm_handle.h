@@ -13,6 +13,7 @@
 #include <nccl.h>
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 
 #include "absl/status/status.h"
@@ -26,7 +27,7 @@ namespace zeroshard::backends {
 
 class CommHandle {
  public:
-  explicit CommHandle(ncclComm_t comm) : comm_(comm) {}
+  explicit CommHandle(ncclComm_t comm) : comm_(comm), end_(std::make_shared<End>()) {}
   CommHandle(const CommHandle&) = delete;
   CommHandle& operator=(const CommHandle&) = delete;
 
@@ -40,11 +41,24 @@ class CommHandle {
 
   // ncclCommAbort, on a thread of its own. False: NCCL has not come back from it within `patience`. A second call does nothing.
   bool Abort(absl::Duration patience);
+  // After an Enter that was refused: holds the caller until NCCL is done with the communicator, and so with what was registered for it.
+  // False: it is not within `patience`.
+  bool AwaitEnd(absl::Duration patience);
   // ncclCommDestroy; nothing is in flight, and all ranks do it. On the thread that calls NCCL.
   absl::Status Destroy();
 
  private:
+  // Outlives this where NCCL does not come back.
+  struct End {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+
+    void Set();
+  };
+
   const ncclComm_t comm_;
+  const std::shared_ptr<End> end_;
   std::mutex mutex_;
   std::condition_variable left_;
   bool inside_ = false;

@@ -54,6 +54,8 @@ absl::Status RegisteredPiece::Drop(CommHandle& handle, const Memory& memory) {
       first.Update(NcclStatus(ncclCommDeregister(handle.get(), memory.registration), "ncclCommDeregister"));
     }
     handle.Leave();
+  } else if (!handle.AwaitEnd(kDropWithin)) {
+    return absl::DeadlineExceededError("ncclCommAbort has not come back, and may hold it");
   }
   first.Update(NcclStatus(ncclMemFree(memory.address), "ncclMemFree"));
   return first;

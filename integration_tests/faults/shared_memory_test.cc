@@ -119,7 +119,10 @@ TEST_F(SharedMemory, OfARankThatIsKilledBeforeItIsMappedIsTakenBackByTheNextStar
       killed = ranks->Crash(0) == "signal 9";
       ranks->Kill(1);
     }
-    EXPECT_EQ(Segments() > 0, killed);
+    // Where rank 0 makes no more, rank 1 may have been killed at one of its own.
+    if (killed) {
+      EXPECT_GT(Segments(), 0);
+    }
     const std::unique_ptr<Ranks> next = MakeProcessRanks("ucx", {});
     next->Start(2, absl::Seconds(30), &Run);
     for (const int rank : {0, 1}) EXPECT_TRUE(next->Ended(rank, NowMs() + 30000));
