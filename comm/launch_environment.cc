@@ -242,4 +242,15 @@ absl::StatusOr<LaunchEnvironment> ReadLaunchEnvironment(EnvironmentLookup lookup
   return launch;
 }
 
+std::string UserFolder(EnvironmentLookup lookup, bool this_host_alone) {
+  const auto folder = [&](const char* name) {
+    const std::string value = lookup(name).value_or("");
+    return value.starts_with("/") ? value : "";
+  };
+  std::string root = this_host_alone ? folder("XDG_RUNTIME_DIR") : "";
+  if (root.empty()) root = folder("XDG_CACHE_HOME");
+  if (root.empty() && !folder("HOME").empty()) root = absl::StrCat(folder("HOME"), "/.cache");
+  return root;
+}
+
 }  // namespace zeroshard::comm

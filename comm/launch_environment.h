@@ -59,4 +59,8 @@ std::optional<std::string> ProcessEnvironment(const char* name);
 // contradict each other: each with the variables' names and values.
 absl::StatusOr<LaunchEnvironment> ReadLaunchEnvironment(EnvironmentLookup lookup);
 
+// The folder under which small files of this user's lie: $XDG_RUNTIME_DIR, of what concerns this host alone; else $XDG_CACHE_HOME or
+// ~/.cache, which hosts may share. Empty where the environment names none.
+std::string UserFolder(EnvironmentLookup lookup, bool this_host_alone);
+
 }  // namespace zeroshard::comm

@@ -137,6 +137,12 @@ int PortOf(const sockaddr_storage& address) {
   return 0;
 }
 
+int BoundPort(int socket) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof(address);
+  return getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0 ? PortOf(address) : 0;
+}
+
 std::string AddressTowards(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;

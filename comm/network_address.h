@@ -53,5 +53,7 @@ std::string TextOf(const sockaddr& address);
 
 // The port of a socket address; 0 where it has none.
 int PortOf(const sockaddr_storage& address);
+// That a socket is bound to; 0 where it is to none.
+int BoundPort(int socket);
 
 }  // namespace zeroshard::comm

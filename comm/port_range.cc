@@ -38,6 +38,11 @@ absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
                    ": no range of ports from 1 to ", kMostPort, "; write --port_range=20000-20099"));
 }
 
+int MadeUpPort(const PortRange& range, uint64_t number) {
+  constexpr PortRange kPorts = {.first = 12000, .last = 31999};
+  return (range.any() ? kPorts : range).Nth(number);
+}
+
 absl::Status NoFreePort(std::string_view where, const PortRange& range) {
   return absl::AlreadyExistsError(absl::StrCat("cannot listen on ", absl::string_view(where.data(), where.size()), ": all ",
                                                range.size(), " ports of --port_range=", range.Describe(),

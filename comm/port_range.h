@@ -32,6 +32,10 @@ absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 // Errors: kAlreadyExists none is free, with address and range; kUnavailable the system's words, with the address.
 absl::StatusOr<Socket> ListenWithin(const std::string& address, const PortRange& range);
 
+// The port of that number, of `range`, or where that is any, of those below what systems hand out by themselves (from 32768) and above
+// well-known services': for those who cannot tell others where they listen.
+int MadeUpPort(const PortRange& range, uint64_t number);
+
 // The error of one that has tried all ports of `range` at `where` ("eth0 10.0.0.3").
 absl::Status NoFreePort(std::string_view where, const PortRange& range);
 

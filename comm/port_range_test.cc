@@ -1,39 +1,21 @@
 #include "zeroshard/comm/port_range.h"
 
-#include <sys/socket.h>
-
 #include <set>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/comm/network_address.h"
+#include "zeroshard/comm/testing/free_ports.h"
 
 namespace zeroshard::comm {
 namespace {
 
 using ::testing::AllOf;
+using testing::FreePorts;
 using ::testing::HasSubstr;
 
-int PortOf(const Socket& listener) {
-  sockaddr_storage address = {};
-  socklen_t length = sizeof(address);
-  EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  return comm::PortOf(address);
-}
-
-// A few ports that are free here now, next to each other.
-PortRange FreePorts(int count) {
-  for (int first = 21000; first < 60000; first += count) {
-    std::vector<Socket> all;
-    for (int port = first; port < first + count; ++port) {
-      auto one = ListenWithin("127.0.0.1", {.first = port, .last = port});
-      if (one.ok()) all.push_back(*std::move(one));
-    }
-    if (static_cast<int>(all.size()) == count) return {.first = first, .last = first + count - 1};
-  }
-  return {};
-}
+constexpr int kFirst = 21000;  // other suites begin elsewhere
 
 TEST(PortRange, IsReadFromTwoPortsOrOne) {
   EXPECT_EQ(ParsePortRange("20000-20099")->size(), 100);
@@ -51,14 +33,14 @@ TEST(PortRange, IsRefusedWithAnExampleWhereItIsNone) {
 }
 
 TEST(PortRange, EveryPortIsTakenOnceAndThenNone) {
-  const PortRange range = FreePorts(4);
+  const PortRange range = FreePorts(4, kFirst);
   ASSERT_EQ(range.size(), 4);
   std::vector<Socket> listeners;
   std::set<int> ports;
   for (int i = 0; i < 4; ++i) {
     auto listener = ListenWithin("127.0.0.1", range);
     ASSERT_TRUE(listener.ok()) << listener.status();
-    ports.insert(PortOf(*listener));
+    ports.insert(BoundPort(listener->get()));
     listeners.push_back(*std::move(listener));
   }
   EXPECT_EQ(ports.size(), 4U);
@@ -72,7 +54,7 @@ TEST(PortRange, EveryPortIsTakenOnceAndThenNone) {
 TEST(PortRange, AnyIsTheSystemsChoice) {
   const auto listener = ListenWithin("127.0.0.1", {});
   ASSERT_TRUE(listener.ok());
-  EXPECT_GT(PortOf(*listener), 0);
+  EXPECT_GT(BoundPort(listener->get()), 0);
 }
 
 TEST(PortRange, AnAddressOfAnotherHostIsTheSystemsError) {

@@ -3,19 +3,13 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/device/text_hash.h"
 
 namespace zeroshard::comm {
 namespace {
 
-// Below the ports that systems hand out by themselves (from 32768), above those of well-known services.
-constexpr PortRange kPorts = {.first = 12000, .last = 31999};
-
-// The same on every rank and in every build: FNV-1a.
-int PortFrom(std::string_view id, const PortRange& ports) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return (ports.any() ? kPorts : ports).Nth(hash);
-}
+// The same on every rank and in every build.
+int PortFrom(std::string_view id, const PortRange& ports) { return MadeUpPort(ports, device::TextHash(id)); }
 
 std::string Tcp(const std::string& host, int port) {
   const bool bare = host.find(':') == std::string::npos;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "zeroshard/device/round_up.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::model {
@@ -48,8 +49,6 @@ BlockActivations TakeBlock(Arena& arena, const GptOptions& options, int64_t rows
   return block;
 }
 
-int64_t RoundUp(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
-
 void TakeLoss(Arena& arena, const GptOptions& options, device::LossBlocks blocks, int64_t rows, GptActivations& a) {
   const int64_t column_blocks = (options.vocab + blocks.columns - 1) / blocks.columns;
   a.loss_rows = {.targets = a.targets,
@@ -71,7 +70,7 @@ void TakeShared(Arena& arena, const GptOptions& options, device::LossBlocks bloc
   a.workspace = arena.Take(workspace_bytes, DType::kUint8);
   const int64_t block_end = arena.used();
   arena.MoveTo(start);
-  const int64_t loss_rows = std::min(rows, blocks.rows), vocab = RoundUp(options.vocab, blocks.stride_of);
+  const int64_t loss_rows = std::min(rows, blocks.rows), vocab = device::RoundUp(options.vocab, blocks.stride_of);
   a.exponentials = arena.Take(loss_rows * vocab, options.dtype);
   if (options.dtype != DType::kFloat32) a.logits = arena.Floats(loss_rows * std::min(vocab, blocks.columns));
   arena.MoveTo(std::max(block_end, arena.used()));

@@ -16,9 +16,6 @@ using device::DType;
 
 constexpr int kRoot = 0;
 
-// How many values there are, of which neighbours in a rank and ranks in an element have others.
-constexpr int kValues = 7;
-
 // Half of the distance from 1 to the next value.
 double UnitRoundoff(DType dtype) {
   if (dtype == DType::kFloat64) return 0x1p-53;
@@ -77,9 +74,9 @@ double Get(DType dtype, const std::byte* from, int64_t index) {
 }
 
 // As each rank gives them: of floats sevenths, so that every bit counts and sums are rounded.
-std::array<double, kValues> ValuesOf(DType dtype) {
-  std::array<double, kValues> values;
-  for (int v = 0; v < kValues; ++v) {
+std::array<double, CommBenchCase::kValues> ValuesOf(DType dtype) {
+  std::array<double, CommBenchCase::kValues> values;
+  for (int v = 0; v < CommBenchCase::kValues; ++v) {
     std::byte rounded[sizeof(double)];
     Put(dtype, IsFloat(dtype) ? (v + 1) / 7.0 : v, 0, rounded);
     values[static_cast<size_t>(v)] = Get(dtype, rounded, 0);

@@ -28,6 +28,9 @@ struct CommBenchBytes {
 
 class CommBenchCase {
  public:
+  // How many values elements have: neighbours in a rank, and ranks in an element, have others.
+  static constexpr int kValues = 7;
+
   // Of the largest of all that `options` name.
   static CommBenchBytes MostBytes(const CommBenchOptions& options, int world_size);
 
@@ -61,7 +64,7 @@ class CommBenchCase {
   const comm::OpKind op_;
   const int64_t parts_;  // that the buffer is made of: the world size, or 1
   const int64_t elements_;
-  const std::array<double, 7> values_;  // that elements have
+  const std::array<double, kValues> values_;  // that elements have
   std::unique_ptr<device::Stream> stream_;
   device::Buffer in_buffer_;
   device::Buffer out_buffer_;

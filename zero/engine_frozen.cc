@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/status_macros.h"
+#include "zeroshard/device/text_hash.h"
 #include "zeroshard/zero/engine_parts.h"
 
 namespace zeroshard::zero {
@@ -33,10 +34,9 @@ bool Matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-// FNV-1a in 52 bits.
+// In 52 bits.
 int64_t Hash(std::string_view text, bool frozen) {
-  uint64_t hash = frozen ? 0xcbf29ce484222325u : 0x84222325cbf29ce4u;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  const uint64_t hash = device::TextHash(text, frozen ? device::kTextHashBasis : 0x84222325cbf29ce4u);
   return static_cast<int64_t>((hash ^ (hash >> 52)) & ((uint64_t{1} << 52) - 1));
 }
 

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "zeroshard/device/round_up.h"
 #include "zeroshard/model/unit.h"
 #include "zeroshard/zero/engine_options.h"
 
@@ -39,7 +40,7 @@ namespace zeroshard::zero {
 // Parameters, shards and blocks of the exact norm start on multiples of this many elements.
 inline constexpr int64_t kAlignmentElements = 64;
 
-constexpr int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+using device::RoundUp;
 
 struct LayoutOptions {
   Partition partition = Partition::kFlat;

@@ -74,9 +74,9 @@ absl::Status GlooTransport::WaitAfterFailure(Lane& lane, uint64_t index, Deadlin
   GlooPair& pair = context_->pair(lane.peer);
   const Deadline end = std::min(deadline, std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(kAftermath));
   for (bool last = false; !last;) {
-    last = !CauseOfCancel().ok() || entry.peers_bytes.load() >= 0 || !pair.connected() ||
-           std::chrono::steady_clock::now() >= end;
-    if (entry.peers_bytes.load() < 0 && pair.ended(static_cast<int>(lane.channel), lane.direction) > index) {
+    const bool differs = entry.peers_bytes.load() >= 0;
+    last = !CauseOfCancel().ok() || differs || !pair.connected() || std::chrono::steady_clock::now() >= end;
+    if (!differs && pair.ended(static_cast<int>(lane.channel), lane.direction) > index) {
       // Takes the end that Gloo keeps for the buffer, past what wakes it.
       absl::StatusOr<bool> ended = false;
       while (ended.ok() && !*ended) ended = WaitForGloo(lane, entry, TimeLeft(deadline));

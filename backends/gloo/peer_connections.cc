@@ -131,12 +131,9 @@ absl::Status Connector::Listen(bool single_host) {
                         absl::StrCat("rank ", Me(), " (", address_.interface, "): ", listener.status().message()));
   }
   listener_ = *std::move(listener);
-  sockaddr_storage address = {};
-  socklen_t length = sizeof(address);
-  if (getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return absl::UnavailableError(absl::StrCat("rank ", Me(), ": getsockname: ", strerror(errno)));
-  }
-  const Endpoint endpoint = {.address = address_.text, .port = comm::PortOf(address), .token = token_};
+  const int port = comm::BoundPort(listener_.get());
+  if (port == 0) return absl::UnavailableError(absl::StrCat("rank ", Me(), ": getsockname: ", strerror(errno)));
+  const Endpoint endpoint = {.address = address_.text, .port = port, .token = token_};
   return options_.store->Set(AddressKey(options_.rank), FormatEndpoint(endpoint));
 }
 

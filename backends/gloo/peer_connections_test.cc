@@ -86,31 +86,23 @@ TEST(ConnectPeers, WorksOverIpVersion6) {
   ExpectConnected(Connect(store, 3, 3, absl::Seconds(20), "::1"));
 }
 
-// Where `socket` of one that was connected to has its own end.
-int OwnPort(const Socket& socket) {
-  sockaddr_storage address = {};
-  socklen_t length = sizeof(address);
-  EXPECT_EQ(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  return comm::PortOf(address);
-}
-
 TEST(ConnectPeers, ListensAtAPortOfTheRangeThatIsFree) {
   const comm::Socket first = *comm::ListenWithin("127.0.0.1", {});
-  const int taken = OwnPort(first);
+  const int taken = comm::BoundPort(first.get());
   // Two ranks listen at other ports of it than that; the third, which nobody connects to, too.
   const comm::PortRange range = {.first = taken - 20, .last = taken};
   comm::MemoryStore store;
   const std::vector<Peers> peers = Connect(store, 3, 3, absl::Seconds(20), "", range);
   ExpectConnected(peers);
   for (const int rank : {0, 1}) {
-    const int port = OwnPort((*peers[static_cast<size_t>(rank)])[2].line);
+    const int port = comm::BoundPort((*peers[static_cast<size_t>(rank)])[2].line.get());
     EXPECT_TRUE(port >= range.first && port < taken) << port;
   }
 }
 
 TEST(ConnectPeers, SaysWhichPortsAreTaken) {
   const comm::Socket first = *comm::ListenWithin("127.0.0.1", {});
-  const int taken = OwnPort(first);
+  const int taken = comm::BoundPort(first.get());
   comm::MemoryStore store;
   const std::vector<Peers> peers = Connect(store, 2, 2, absl::Seconds(20), "", {.first = taken, .last = taken});
   for (const Peers& rank : peers) {

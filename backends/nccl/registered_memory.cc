@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cpu/host_buffer.h"
+#include "zeroshard/device/round_up.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -17,8 +18,6 @@ namespace {
 constexpr char kRoom[] = "room", kNoRoom[] = "no room", kAt[] = " at ";
 // What CUDA maps memory by, and ncclMemAlloc rounds up to.
 constexpr int64_t kMappedBytes = int64_t{2} << 20;
-
-int64_t RoundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
 bool AllAreOne(const std::vector<std::string>& said) {
   return std::all_of(said.begin(), said.end(), [&](const std::string& one) { return one == said.front(); });
@@ -79,7 +78,7 @@ RegisteredMemory::Part RegisteredMemory::TakeFromPieces(int64_t bytes) {
 absl::StatusOr<RegisteredMemory::Part> RegisteredMemory::TakeNewPiece(int64_t bytes, bool symmetric, std::string_view what) {
   int64_t piece_bytes = bytes;
   if (symmetric && options_.piece_bytes > 0) {
-    piece_bytes = RoundUp(std::max(bytes, options_.piece_bytes), std::min(kMappedBytes, options_.piece_bytes));
+    piece_bytes = device::RoundUp(std::max(bytes, options_.piece_bytes), std::min(kMappedBytes, options_.piece_bytes));
   }
   auto made = RegisteredPiece::Make({.ledger = &options_.device->ledger(),
                                      .handle = options_.handle,
@@ -121,7 +120,7 @@ absl::Status RegisteredMemory::Zero(const Part& part, int64_t bytes) {
 }
 
 absl::StatusOr<device::Buffer> RegisteredMemory::Allocate(int64_t bytes, device::Use use, std::string_view what) {
-  const int64_t wanted = RoundUp(std::max<int64_t>(bytes, 1), NCCL_WIN_REQUIRED_ALIGNMENT);
+  const int64_t wanted = device::RoundUp(std::max<int64_t>(bytes, 1), NCCL_WIN_REQUIRED_ALIGNMENT);
   ++allocations_;
   Part part = TakeFromPieces(wanted);
   const auto give_back = [&] {

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "ucp/api/ucp.h"
+#include "zeroshard/device/text_hash.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -24,14 +25,8 @@ std::string HeadOf(std::string_view kind) {
   return absl::StrCat(std::string(kMaker), ucp_get_version_string(), " ", std::string(kind), "\n");
 }
 
-// FNV-1a: any one byte that differs makes another.
-uint64_t HashOf(std::string_view head, std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const std::string_view text : {head, bytes}) {
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return hash;
-}
+// Any one byte that differs makes another.
+uint64_t HashOf(std::string_view head, std::string_view bytes) { return device::TextHash(bytes, device::TextHash(head)); }
 
 }  // namespace
 

@@ -3,13 +3,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/shm.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -23,6 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "glog/logging.h"
+#include "zeroshard/comm/launch_environment.h"
+#include "zeroshard/comm/store_file_access.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -32,26 +32,17 @@ namespace fs = std::filesystem;
 // What UCX makes at once it makes within this time of the note; no system gives a process's number to another one so soon.
 constexpr int64_t kMostSeconds = 10;
 
-// $XDG_RUNTIME_DIR/zeroshard/segments, or in the cache folder; empty where there is none, or it is not this user's alone.
+// Empty where there is none, or it is not this user's alone.
 std::string Folder() {
-  std::string root;
-  for (const char* const name : {"XDG_RUNTIME_DIR", "XDG_CACHE_HOME"}) {
-    const char* const value = std::getenv(name);
-    if (root.empty() && value != nullptr && value[0] == '/') root = value;
-  }
-  const char* const home = std::getenv("HOME");
-  if (root.empty() && home != nullptr && home[0] == '/') root = absl::StrCat(home, "/.cache");
-  if (root.empty()) return "";
+  std::string folder = comm::UserFolder(comm::ProcessEnvironment, /*this_host_alone=*/true);
+  if (folder.empty()) return "";
   std::error_code ignored;
-  fs::create_directories(root, ignored);
+  fs::create_directories(folder, ignored);
   for (const char* const name : {"/zeroshard", "/segments"}) {
-    root += name;
-    struct stat found = {};
-    if (mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) return "";
-    if (lstat(root.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return "";
-    if (found.st_uid != geteuid() || (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "";
+    folder += name;
+    if (!comm::MakePrivateFolder(folder).ok()) return "";
   }
-  return root;
+  return folder;
 }
 
 // The number of a namespace of this process: "4026531839".

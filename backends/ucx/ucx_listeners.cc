@@ -15,7 +15,6 @@
 
 #include "absl/strings/numbers.h"
 #include "glog/logging.h"
-#include "zeroshard/comm/network_address.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -88,16 +87,6 @@ UcxListeners::UcxListeners(const Search& search) {
   for (const int socket : sockets_) {
     setsockopt(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof(kSilentSeconds));
   }
-}
-
-std::vector<int> UcxListeners::Ports() const {
-  std::vector<int> ports;
-  for (const int socket : sockets_) {
-    sockaddr_storage address = {};
-    socklen_t length = sizeof(address);
-    if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0) ports.push_back(comm::PortOf(address));
-  }
-  return ports;
 }
 
 // UCX has no way to close the door.

@@ -33,8 +33,6 @@ class UcxListeners {
   UcxListeners() = default;
   explicit UcxListeners(const Search& search);
 
-  // Of each socket.
-  std::vector<int> Ports() const;
   // Lets nobody connect any more. Once every peer has connected.
   void Stop();
 

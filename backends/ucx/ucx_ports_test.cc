@@ -14,26 +14,17 @@
 #include "zeroshard/backends/ucx/ucx_transport.h"
 #include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/store_memory.h"
+#include "zeroshard/comm/testing/free_ports.h"
 #include "zeroshard/comm/testing/strangers.h"
 
 namespace zeroshard::backends {
 namespace {
 
+using comm::testing::FreePorts;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A range of so many ports, at none of which somebody listens here now.
-comm::PortRange FreePorts(int count) {
-  for (int first = 22000; first < 60000; first += count) {
-    std::vector<comm::Socket> all;
-    for (int port = first; port < first + count; ++port) {
-      auto one = comm::ListenWithin("127.0.0.1", {.first = port, .last = port});
-      if (one.ok()) all.push_back(*std::move(one));
-    }
-    if (static_cast<int>(all.size()) == count) return {.first = first, .last = first + count - 1};
-  }
-  return {};
-}
+constexpr int kFirst = 22000;  // other suites begin elsewhere
 
 // How two ranks fare that connect over TCP at these ports, and where they listen meanwhile.
 std::vector<absl::Status> Connect(const comm::PortRange& ports, std::set<int>& listening) {
@@ -56,7 +47,7 @@ std::vector<absl::Status> Connect(const comm::PortRange& ports, std::set<int>& l
 }
 
 TEST(UcxPorts, AreOfTheRangeThatIsGiven) {
-  const comm::PortRange range = FreePorts(8);
+  const comm::PortRange range = FreePorts(8, kFirst);
   std::set<int> listening;
   for (const absl::Status& status : Connect(range, listening)) EXPECT_TRUE(status.ok()) << status;
   EXPECT_GE(listening.size(), 1U);
@@ -64,7 +55,7 @@ TEST(UcxPorts, AreOfTheRangeThatIsGiven) {
 }
 
 TEST(UcxPorts, ThatAreTakenArePassedOver) {
-  const comm::PortRange range = FreePorts(8);
+  const comm::PortRange range = FreePorts(8, kFirst);
   std::vector<comm::Socket> taken;
   // Left are two for each rank's line and UCX.
   for (int i = 0; i < 4; ++i) taken.push_back(*comm::ListenWithin("127.0.0.1", range));
@@ -73,7 +64,7 @@ TEST(UcxPorts, ThatAreTakenArePassedOver) {
 }
 
 TEST(UcxPorts, ThatAreAllTakenAreAnErrorWithTheRange) {
-  const comm::PortRange range = FreePorts(2);
+  const comm::PortRange range = FreePorts(2, kFirst);
   std::vector<comm::Socket> taken;
   for (int i = 0; i < 2; ++i) taken.push_back(*comm::ListenWithin("127.0.0.1", range));
   std::set<int> listening;
@@ -85,7 +76,7 @@ TEST(UcxPorts, ThatAreAllTakenAreAnErrorWithTheRange) {
 
 // The ranks' lines have a port each; for UCX none is left.
 TEST(UcxPorts, ThatAreTooFewForUcxAreAnErrorThatSaysSo) {
-  const comm::PortRange range = FreePorts(1);
+  const comm::PortRange range = FreePorts(1, kFirst);
   const comm::Socket taken = *comm::ListenWithin("127.0.0.1", range);
   const auto worker = UcxWorker::Create(2, UcxWays::kAll, {.devices = "lo", .port = range.first});
   EXPECT_TRUE(absl::IsAlreadyExists(worker.status())) << worker.status();

@@ -23,10 +23,7 @@ class DoorTest : public ::testing::Test {
   void SetUp() override {
     auto listeners = ListenAt({.host = "127.0.0.1", .port = 0}, {.single_host = true});
     ASSERT_TRUE(listeners.ok()) << listeners.status();
-    sockaddr_storage bound;
-    socklen_t length = sizeof(bound);
-    getsockname((*listeners)[0].get(), reinterpret_cast<sockaddr*>(&bound), &length);
-    address_ = {.host = "127.0.0.1", .port = PortOf(bound)};
+    address_ = {.host = "127.0.0.1", .port = BoundPort((*listeners)[0].get())};
     door_ = std::make_unique<Door>(*std::move(listeners), kToken, /*most_admitted=*/3, [this](Socket rank) {
       const std::lock_guard<std::mutex> lock(mutex_);
       admitted_.push_back(std::move(rank));

@@ -71,13 +71,7 @@ absl::StatusOr<std::optional<std::string>> ReadTokenFile(const std::string& path
 
 absl::StatusOr<std::string> TokenPath(const LaunchEnvironment& launch, EnvironmentLookup lookup, int parent,
                                       std::string_view service) {
-  const auto folder = [&](const char* name) {
-    const std::string value = lookup(name).value_or("");
-    return value.starts_with("/") ? value : "";
-  };
-  std::string root = launch.single_host() ? folder("XDG_RUNTIME_DIR") : "";
-  if (root.empty()) root = folder("XDG_CACHE_HOME");
-  if (root.empty() && !folder("HOME").empty()) root = absl::StrCat(folder("HOME"), "/.cache");
+  const std::string root = UserFolder(lookup, launch.single_host());
   if (root.empty()) {
     return absl::InvalidArgumentError(
         "rendezvous: neither XDG_RUNTIME_DIR, XDG_CACHE_HOME nor HOME names a folder for the job's token; give "

@@ -34,8 +34,6 @@ namespace {
 // A huge page: steps' scalars and tokens fit into one, what is larger has a piece of its own.
 constexpr int64_t kPinnedPieceBytes = int64_t{2} << 20;
 
-int64_t Spare(const PinnedMemory::Held& held) { return held.taken_bytes - held.asked_bytes; }
-
 class DeviceOwner final : public Buffer::Owner {
  public:
   DeviceOwner(CudaMemory& memory, uint64_t address, MemoryLedger& ledger, Use use, int64_t bytes)
@@ -90,15 +88,15 @@ class OneCudaDevice final : public CudaDevice {
 
   // What the ledger files beside memory_'s and pinned memory is on the card, too: NCCL gave it (Communicator::Allocate).
   std::optional<CardMemory> card_memory() override {
-    const CudaMemory::Held held = memory_.held();
+    const HeldBytes held = memory_.held();
     const int64_t used = UsedBytes();
-    int64_t filed = -staging_.held().asked_bytes;
+    int64_t filed = -staging_.held().asked;
     for (int use = 0; use < kUses; ++use) filed += ledger_.now(static_cast<Use>(use));
     most_used_ = std::max(most_used_, used);
     return CardMemory{.peak_bytes = most_used_,
-                      .granularity_bytes = held.taken_bytes - held.asked_bytes + ledger_.granularity(),
-                      .pinned_granularity_bytes = Spare(host_memory_.held()) + Spare(staging_.held()),
-                      .vendor_bytes = used - held.taken_bytes - (filed - held.asked_bytes) - ledger_.granularity()};
+                      .granularity_bytes = held.spare() + ledger_.granularity(),
+                      .pinned_granularity_bytes = host_memory_.held().spare() + staging_.held().spare(),
+                      .vendor_bytes = used - held.taken - (filed - held.asked) - ledger_.granularity()};
   }
   double PeakFlops(DType dtype) const override { return DensePeakFlops(gpu_, dtype); }
 

@@ -1,7 +1,7 @@
 // device/cuda: a GPU of NVIDIA's as a Device.
 //
-// Memory comes from a few large pieces (cuda_memory.h, pinned_memory.h); products are cuBLASLt's, attention is cuDNN's in bf16 and fp16 and ours in fp32, all
-// else our kernels. Everything is loaded, and every plan runs once, when it is made: once all is planned nothing of CUDA's is allocated
+// Memory comes from a few large pieces (cuda_memory.h, pinned_memory.h); products are cuBLASLt's, attention is cuDNN's in bf16 and fp16
+// and ours in fp32, all else our kernels. Everything is loaded, and every plan runs once, when it is made: once all is planned nothing of CUDA's is allocated
 // or loaded any more, which NCCL's kernels could not bear. A fault of the GPU is the device's status from then on, and ends all work.
 //
 // Methods may be called from any thread. What is the device's goes before the device.

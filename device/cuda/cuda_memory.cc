@@ -9,12 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/cuda_status.h"
 #include "zeroshard/device/device.h"
+#include "zeroshard/device/round_up.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::device::cuda {
 namespace {
 
-int64_t RoundUp(int64_t bytes) { return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes; }
+int64_t Aligned(int64_t bytes) { return RoundUp(bytes, kAlignmentBytes); }
 
 }  // namespace
 
@@ -36,32 +37,32 @@ absl::Status CudaMemory::NewPiece(int64_t bytes) {
   }
   ZS_RETURN_IF_ERROR(CudaStatus(error, absl::StrCat("allocating ", bytes, " bytes")));
   free_.AddPiece(reinterpret_cast<uint64_t>(address), bytes);
-  held_.taken_bytes += bytes;
+  held_.taken += bytes;
   return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> CudaMemory::Allocate(int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const int64_t wanted = piece_bytes_ == 0 ? bytes : RoundUp(bytes);
-  std::optional<uint64_t> address = piece_bytes_ == 0 ? std::nullopt : free_.Take(wanted);
+  const int64_t wanted = piece_bytes_ == 0 ? bytes : Aligned(bytes);
+  std::optional<uint64_t> address = free_.Take(wanted);
   if (!address) {
     ZS_RETURN_IF_ERROR(NewPiece(std::max(wanted, piece_bytes_)));
     address = free_.Take(wanted);
   }
-  held_.asked_bytes += bytes;
+  held_.asked += bytes;
   return *address;
 }
 
 void CudaMemory::Free(uint64_t address, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  held_.asked_bytes -= bytes;
-  if (piece_bytes_ > 0) return free_.Give(address, RoundUp(bytes));
-  held_.taken_bytes -= bytes;
+  held_.asked -= bytes;
+  if (piece_bytes_ > 0) return free_.Give(address, Aligned(bytes));
+  held_.taken -= bytes;
   free_.DropPiece(address);
   cudaFree(reinterpret_cast<void*>(address));
 }
 
-CudaMemory::Held CudaMemory::held() {
+HeldBytes CudaMemory::held() {
   std::lock_guard<std::mutex> lock(mutex_);
   return held_;
 }

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "absl/status/statusor.h"
+#include "zeroshard/device/cuda/held_bytes.h"
 #include "zeroshard/device/free_ranges.h"
 
 namespace zeroshard::device::cuda {
@@ -30,11 +31,7 @@ class CudaMemory {
   absl::StatusOr<uint64_t> Allocate(int64_t bytes);
   void Free(uint64_t address, int64_t bytes);
 
-  struct Held {
-    int64_t taken_bytes = 0;  // from CUDA
-    int64_t asked_bytes = 0;  // of us
-  };
-  Held held();
+  HeldBytes held();
 
  private:
   absl::Status NewPiece(int64_t bytes);
@@ -43,7 +40,7 @@ class CudaMemory {
   const int64_t piece_bytes_;
   std::mutex mutex_;
   FreeRanges free_;
-  Held held_;
+  HeldBytes held_;
 };
 
 }  // namespace zeroshard::device::cuda

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/cuda_status.h"
+#include "zeroshard/device/round_up.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::device::cuda {
@@ -17,7 +18,7 @@ namespace {
 // HostMemorySource's; files are read and written past the page cache from such memory.
 constexpr int64_t kPageBytes = 4096;
 
-int64_t RoundUp(int64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+int64_t InPages(int64_t bytes) { return RoundUp(bytes, kPageBytes); }
 
 }  // namespace
 
@@ -34,38 +35,38 @@ absl::Status PinnedMemory::NewPiece(int64_t bytes) {
   const uint64_t address = reinterpret_cast<uint64_t>(memory.data());
   free_.AddPiece(address, bytes);
   pieces_.emplace(address, std::move(memory));
-  held_.taken_bytes += bytes;
+  held_.taken += bytes;
   return absl::OkStatus();
 }
 
 absl::StatusOr<void*> PinnedMemory::Allocate(int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const int64_t wanted = RoundUp(bytes);
+  const int64_t wanted = InPages(bytes);
   std::optional<uint64_t> address = free_.Take(wanted);
   if (address) {
     std::memset(reinterpret_cast<void*>(*address), 0, static_cast<size_t>(wanted));  // somebody may have had it before
   } else {
-    ZS_RETURN_IF_ERROR(NewPiece(std::max(wanted, RoundUp(piece_bytes_))));
+    ZS_RETURN_IF_ERROR(NewPiece(std::max(wanted, InPages(piece_bytes_))));
     address = free_.Take(wanted);
   }
-  held_.asked_bytes += bytes;
+  held_.asked += bytes;
   return reinterpret_cast<void*>(*address);
 }
 
 void PinnedMemory::Free(void* data, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  held_.asked_bytes -= bytes;
+  held_.asked -= bytes;
   const uint64_t address = reinterpret_cast<uint64_t>(data);
-  free_.Give(address, RoundUp(bytes));
+  free_.Give(address, InPages(bytes));
   const std::optional<uint64_t> piece = free_.FreePieceAt(address);
   if (!piece) return;
   cudaHostUnregister(reinterpret_cast<void*>(*piece));
-  held_.taken_bytes -= free_.pieces().at(*piece);
+  held_.taken -= free_.pieces().at(*piece);
   free_.DropPiece(*piece);
   pieces_.erase(*piece);
 }
 
-PinnedMemory::Held PinnedMemory::held() {
+HeldBytes PinnedMemory::held() {
   std::lock_guard<std::mutex> lock(mutex_);
   return held_;
 }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "zeroshard/device/cpu/host_memory.h"
 #include "zeroshard/device/cpu/host_memory_source.h"
+#include "zeroshard/device/cuda/held_bytes.h"
 #include "zeroshard/device/free_ranges.h"
 
 namespace zeroshard::device::cuda {
@@ -27,11 +28,7 @@ class PinnedMemory final : public HostMemorySource {
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* data, int64_t bytes) override;
 
-  struct Held {
-    int64_t taken_bytes = 0;  // pinned
-    int64_t asked_bytes = 0;  // of us
-  };
-  Held held();
+  HeldBytes held();
 
  private:
   absl::Status NewPiece(int64_t bytes);
@@ -41,7 +38,7 @@ class PinnedMemory final : public HostMemorySource {
   std::mutex mutex_;
   FreeRanges free_;
   std::map<uint64_t, HostMemory> pieces_;
-  Held held_;
+  HeldBytes held_;
 };
 
 }  // namespace zeroshard::device::cuda

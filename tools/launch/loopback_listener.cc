@@ -1,7 +1,5 @@
 #include "zeroshard/tools/launch/loopback_listener.h"
 
-#include <sys/socket.h>
-
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -12,12 +10,9 @@ namespace zeroshard::tools {
 LoopbackListener ListenOnLoopback(const comm::PortRange& ports) {
   constexpr int kTorchsPort = 29500;
   absl::StatusOr<comm::Socket> listener = comm::ListenWithin("127.0.0.1", ports);
-  sockaddr_storage address;
-  socklen_t length = sizeof(address);
-  if (!listener.ok() || getsockname(listener->get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return {.socket = comm::Socket(), .port = ports.any() ? kTorchsPort : ports.first};
-  }
-  return {.socket = *std::move(listener), .port = comm::PortOf(address)};
+  const int port = listener.ok() ? comm::BoundPort(listener->get()) : 0;
+  if (port == 0) return {.socket = comm::Socket(), .port = ports.any() ? kTorchsPort : ports.first};
+  return {.socket = *std::move(listener), .port = port};
 }
 
 }  // namespace zeroshard::tools

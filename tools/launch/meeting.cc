@@ -27,10 +27,7 @@ int HandedDownListener(const std::string& address) {
   socklen_t size = sizeof(listens);
   if (getsockopt(listener, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) return -1;
   const auto wanted = comm::ParseServiceAddress(address);
-  sockaddr_storage bound;
-  size = sizeof(bound);
-  if (!wanted.ok() || getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return -1;
-  return comm::PortOf(bound) == wanted->port ? listener : -1;
+  return wanted.ok() && comm::BoundPort(listener) == wanted->port ? listener : -1;
 }
 
 absl::Status FindToken(const MeetingOptions& options, const comm::LaunchEnvironment& launch, const std::string& address,

@@ -24,12 +24,9 @@ namespace {
 
 using comm::Socket;
 
-// Below the ports that systems hand out by themselves.
-constexpr comm::PortRange kPorts = {.first = 12000, .last = 31999};
-
 int SomePort(const comm::PortRange& ports) {
   std::random_device random;
-  return (ports.any() ? kPorts : ports).Nth(random());
+  return comm::MadeUpPort(ports, random());
 }
 
 absl::Status Pipe(Socket& reads, Socket& writes) {

@@ -110,7 +110,6 @@ std::vector<std::string> zeroshard::fuzz::Seeds() {
   // A block, and what becomes of it: at work, taking leave, giving up.
   for (int state = 0; state < 3; ++state) {
     Memory blocks(MappedLines::Bytes());
-    std::string block;
     {
       MappedLines lines(blocks.region(), 0, {.rank = 0, .world_size = kRanks}, [](int, const absl::Status&) {});
       zeroshard::comm::Operation operation;
