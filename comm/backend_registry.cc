@@ -13,6 +13,7 @@ namespace {
 struct Backend {
   BackendFactory factory = nullptr;
   SurroundingsCheck check = nullptr;
+  MemoryFormula memory = nullptr;
 };
 
 struct Registry {
@@ -83,7 +84,16 @@ absl::Status CheckOptions(const BackendOptions& options) {
 bool RegisterBackend(std::string_view name, BackendFactory factory, SurroundingsCheck check) {
   Registry& registry = TheRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
-  registry.backends[std::string(name)] = {.factory = factory, .check = check};
+  Backend& backend = registry.backends[std::string(name)];
+  backend.factory = factory;
+  backend.check = check;
+  return true;
+}
+
+bool RegisterMemory(std::string_view name, MemoryFormula formula) {
+  Registry& registry = TheRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  registry.backends[std::string(name)].memory = formula;
   return true;
 }
 
@@ -91,13 +101,20 @@ std::vector<std::string> Backends() {
   Registry& registry = TheRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
   std::vector<std::string> names;
-  for (const auto& [name, backend] : registry.backends) names.push_back(name);
+  for (const auto& [name, backend] : registry.backends) {
+    if (backend.factory != nullptr) names.push_back(name);
+  }
   return names;
 }
 
 absl::Status CheckSurroundings(std::string_view name, const BackendOptions& options) {
   const SurroundingsCheck check = Find(name).check;
   return check == nullptr ? absl::OkStatus() : check(options);
+}
+
+BackendMemory MemoryOf(std::string_view name, const MemoryRequest& request) {
+  const MemoryFormula formula = Find(name).memory;
+  return formula == nullptr ? BackendMemory() : formula(request);
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(std::string_view name, const BackendOptions& options) {

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/backend_memory.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/store.h"
@@ -47,9 +48,13 @@ using BackendFactory = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const B
 // Whether what a process finds around it (libraries, network interfaces) lets the backend work: looks at `interface` alone of the options,
 // and changes nothing.
 using SurroundingsCheck = absl::Status (*)(const BackendOptions& options);
+using MemoryFormula = BackendMemory (*)(const MemoryRequest& request);
 
 // Gives true, for a static initialiser. A second factory of one name replaces the first.
 bool RegisterBackend(std::string_view name, BackendFactory factory, SurroundingsCheck check = nullptr);
+
+// The same for what its communicators take; also where the backend itself is not linked in, but in a library that is opened later.
+bool RegisterMemory(std::string_view name, MemoryFormula formula);
 
 // The names of those that were built in, sorted.
 std::vector<std::string> Backends();
@@ -57,6 +62,9 @@ std::vector<std::string> Backends();
 // Before any rank is started, in a process that becomes one or in its parent. A backend that is not built in, or that has nothing to look
 // at, is in order. Errors: the backend's own, with the remedy.
 absl::Status CheckSurroundings(std::string_view name, const BackendOptions& options);
+
+// What a communicator of this backend takes for itself; nothing, where nobody says.
+BackendMemory MemoryOf(std::string_view name, const MemoryRequest& request);
 
 // Collective: every rank of the job, with the same world size.
 // Errors: kInvalidArgument an unknown name (with the nearest, and the list), a rank outside [0, world_size), no device or store;

@@ -46,6 +46,20 @@ TEST_F(BackendRegistryTest, LooksAroundForTheBackendThatWantsTo) {
   EXPECT_EQ(CheckSurroundings("in_process", {.interface = "eth7"}).message(), "no eth7");
 }
 
+TEST_F(BackendRegistryTest, KnowsWhatABackendTakesWhereTheBackendIsNotThereYet) {
+  EXPECT_EQ(MemoryOf("gloo", {.world_size = 3}).device_bytes, 0);
+  RegisterMemory("later", [](const MemoryRequest& request) {
+    return BackendMemory{.device_bytes = 100 * request.world_size, .host_bytes = request.opaque ? 7 : 0};
+  });
+  EXPECT_EQ(MemoryOf("later", {.world_size = 3}).device_bytes, 300);
+  EXPECT_EQ(MemoryOf("later", {.world_size = 3, .opaque = true}).host_bytes, 7);
+  EXPECT_TRUE(absl::IsInvalidArgument(Create("later")));
+  for (const std::string& name : Backends()) EXPECT_NE(name, "later");
+  RegisterBackend("later", &Refuse);
+  EXPECT_TRUE(absl::IsUnavailable(Create("later")));
+  EXPECT_EQ(MemoryOf("later", {.world_size = 2}).device_bytes, 200) << "what was said before stays";
+}
+
 TEST_F(BackendRegistryTest, RefusesOptionsThatMakeNoSense) {
   const BackendOptions good = options_;
   options_.rank = 1;

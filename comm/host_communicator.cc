@@ -194,6 +194,10 @@ class HostCommunicator final : public Communicator {
   std::thread thread_;
 };
 
+int64_t ScratchBytes(int world_size, const HostOptions& options) {
+  return world_size == 1 ? 0 : std::max(options.scratch_bytes, kLeastScratchPerRank * world_size);
+}
+
 absl::Status CheckOptions(const HostOptions& options) {
   if (options.timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
@@ -208,6 +212,11 @@ absl::Status CheckOptions(const HostOptions& options) {
 
 }  // namespace
 
+BackendMemory HostCommunicatorMemory(const MemoryRequest& request, const HostOptions& options) {
+  const int64_t staging = request.opaque ? HostMemoryView::StagingBytes(request.world_size, options.staging_bytes) : 0;
+  return {.host_bytes = ScratchBytes(request.world_size, options) + staging};
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Device& device,
                                                                    std::unique_ptr<Transport> transport,
                                                                    const HostOptions& options) {
@@ -216,7 +225,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Devic
   std::unique_ptr<device::Stream> stream = device.MakeStream(device::StreamKind::kCommunication);
   ZS_ASSIGN_OR_RETURN(HostMemoryView view,
                       HostMemoryView::Create(device, *stream, transport->rank(), world_size, options.staging_bytes));
-  const int64_t scratch_bytes = world_size == 1 ? 0 : std::max(options.scratch_bytes, kLeastScratchPerRank * world_size);
+  const int64_t scratch_bytes = ScratchBytes(world_size, options);
   ZS_ASSIGN_OR_RETURN(device::Buffer scratch,
                       device.AllocateHost(scratch_bytes, device::Use::kCommunication, "scratch of collectives"));
   device.ledger().Predict(device::Use::kCommunication, scratch_bytes);

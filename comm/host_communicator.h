@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/comm/backend_memory.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/rank_watch.h"
 #include "zeroshard/comm/schedules/run_schedule.h"
@@ -31,6 +32,9 @@ struct HostOptions {
   RankWatch* watch = nullptr;                // told of each operation, and asked who is missing; outlives the communicator
   bool poison_outputs = false;               // tests: outputs hold 0xFF bytes from an operation's start to its end
 };
+
+// What MakeHostCommunicator allocates: host memory, on any device.
+BackendMemory HostCommunicatorMemory(const MemoryRequest& request, const HostOptions& options = {});
 
 // Errors: kInvalidArgument, naming the option; kResourceExhausted.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeHostCommunicator(device::Device& device,

@@ -15,14 +15,18 @@ constexpr int64_t kOutAlignment = 64;
 
 }  // namespace
 
+// Each column of a collective needs its input and its output, perhaps for every rank; a piece has one at least.
+int64_t HostMemoryView::StagingBytes(int world_size, int64_t staging_bytes) {
+  return std::max<int64_t>(staging_bytes, kOutAlignment + 16 * (world_size + 1));
+}
+
 absl::StatusOr<HostMemoryView> HostMemoryView::Create(device::Device& device, device::Stream& stream, int rank,
                                                       int world_size, int64_t staging_bytes) {
   HostMemoryView view(device, stream, rank, world_size);
   ZS_ASSIGN_OR_RETURN(const device::Buffer probe,
                       device.Allocate(1, device::Use::kCommunication, "probe of a communicator"));
   if (device.HostAddress(probe.array(device::DType::kUint8)) != nullptr) return view;
-  // Each column of a collective needs its input and its output, perhaps for every rank; a piece has one at least.
-  view.staging_bytes_ = std::max<int64_t>(staging_bytes, kOutAlignment + 16 * (world_size + 1));
+  view.staging_bytes_ = StagingBytes(world_size, staging_bytes);
   ZS_ASSIGN_OR_RETURN(view.staging_,
                       device.AllocateHost(view.staging_bytes_, device::Use::kCommunication, "staging of collectives"));
   device.ledger().Predict(device::Use::kCommunication, view.staging_bytes_);

@@ -25,7 +25,9 @@ namespace zeroshard::comm {
 
 class HostMemoryView {
  public:
-  // Allocates staging_bytes where the device's memory cannot be touched by the host.
+  // Of which Create allocates as many where the device's memory cannot be touched by the host.
+  static int64_t StagingBytes(int world_size, int64_t staging_bytes);
+  // Allocates StagingBytes where the device's memory cannot be touched by the host.
   static absl::StatusOr<HostMemoryView> Create(device::Device& device, device::Stream& stream, int rank, int world_size,
                                                int64_t staging_bytes);
 

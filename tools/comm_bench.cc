@@ -160,7 +160,7 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<CommBenchOptions> options = flags.Options();
   if (!options.ok()) return Refuse(options.status());
   const std::string backend = plan->options.backend;
-  const auto fits = [&](const trainer::Room& room) { return CheckBenchRoom(*options, plan->world_size, room); };
+  const auto fits = [&](const trainer::Room& room) { return CheckBenchRoom(*options, SurroundingsOf(*plan), room); };
   if (const absl::Status checked = CheckRooms(*plan, fits); !checked.ok()) return Refuse(checked);
   const auto rank_body = [&](comm::Communicator& communicator) { return RunRank(communicator, *options, backend); };
   return RunJob(*plan, rank_body, [&](device::Device& device, int rank) { return CheckCardRoom(device, rank, fits); });

@@ -1,16 +1,22 @@
 // Whether comm_bench's collectives can fit into the memory that is there, before a rank is started.
 //
 // Example:
-//   CheckRooms(plan, [&](const trainer::Room& room) { return CheckBenchRoom(options, plan.world_size, room); });
+//   CheckRooms(plan, [&](const trainer::Room& room) { return CheckBenchRoom(options, SurroundingsOf(plan), room); });
 #pragma once
 
 #include "absl/status/status.h"
+#include "zeroshard/device/memory_ledger.h"
 #include "zeroshard/tools/comm_bench_options.h"
 #include "zeroshard/trainer/memory_room.h"
 
 namespace zeroshard::tools {
 
-// Of the largest case that `options` name: what the backend takes beside is not in it. Errors: as trainer::NoRoom.
-absl::Status CheckBenchRoom(const CommBenchOptions& options, int world_size, const trainer::Room& room);
+// What a rank holds while it runs the largest case that `options` name, as its device's ledger predicts it: to the byte what that files
+// under Use::kCommunication; under kData the images on the host, which it does not file.
+void PredictBench(const CommBenchOptions& options, const trainer::Surroundings& surroundings, device::MemoryLedger& ledger);
+
+// Errors: as trainer::NoRoom.
+absl::Status CheckBenchRoom(const CommBenchOptions& options, const trainer::Surroundings& surroundings,
+                            const trainer::Room& room);
 
 }  // namespace zeroshard::tools

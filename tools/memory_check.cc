@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/device/cpu/host_memory.h"
 #include "zeroshard/device/device_registry.h"
 #include "zeroshard/device/status_macros.h"
@@ -22,7 +23,23 @@ std::vector<int> RanksHere(const JobPlan& plan) {
   return ranks;
 }
 
+// Of its card: in whole pieces, most of which are still to be had.
+int64_t TakenBy(device::Device& device) {
+  const std::optional<device::CardMemory> card = device.card_memory();
+  int64_t bytes = card ? card->granularity_bytes : 0;
+  for (int use = 0; use < device::kUses; ++use) bytes += device.ledger().now(static_cast<device::Use>(use));
+  return bytes;
+}
+
 }  // namespace
+
+trainer::Surroundings SurroundingsOf(const JobPlan& plan) {
+  const bool opaque = plan.options.device == "cuda";
+  return {.world_size = plan.world_size,
+          .communicator = [backend = plan.options.backend,
+                           opaque](int ranks) { return comm::MemoryOf(backend, {.world_size = ranks, .opaque = opaque}); },
+          .device_bytes = plan.gpus.own_bytes};
+}
 
 absl::Status CheckRooms(const JobPlan& plan, RoomCheck fits) {
   const std::vector<int> ranks = RanksHere(plan);
@@ -44,16 +61,17 @@ absl::Status CheckRooms(const JobPlan& plan, RoomCheck fits) {
 absl::Status CheckCardRoom(device::Device& device, int rank, RoomCheck fits) {
   const std::optional<int64_t> free_bytes = device::FreeBytesOf(device);
   if (!free_bytes) return absl::OkStatus();
-  return fits({.says = "the GPU has $0 left", .bytes = *free_bytes, .ranks = {rank}, .parts = RoomParts::kDevice});
+  const int64_t left = *free_bytes + TakenBy(device);
+  return fits({.says = "the GPU has $0 left", .bytes = left, .ranks = {rank}, .parts = RoomParts::kDevice});
 }
 
 absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run) {
-  return CheckRooms(plan, [&](const trainer::Room& room) { return trainer::CheckRoom(run, plan.world_size, room); });
+  return CheckRooms(plan, [&](const trainer::Room& room) { return trainer::CheckRoom(run, SurroundingsOf(plan), room); });
 }
 
 absl::Status CheckCard(const JobPlan& plan, const trainer::RunOptions& run, device::Device& device, int rank) {
   return CheckCardRoom(device, rank,
-                       [&](const trainer::Room& room) { return trainer::CheckRoom(run, plan.world_size, room); });
+                       [&](const trainer::Room& room) { return trainer::CheckRoom(run, SurroundingsOf(plan), room); });
 }
 
 }  // namespace zeroshard::tools

@@ -15,12 +15,15 @@
 
 namespace zeroshard::tools {
 
+// What a plan's ranks find, by its backend and device.
+trainer::Surroundings SurroundingsOf(const JobPlan& plan);
+
 // Whether a room suffices for the ranks that share it. An error is why not.
 using RoomCheck = absl::FunctionRef<absl::Status(const trainer::Room& room)>;
 
 // Asks of this machine's memory for those of its ranks that are known, and of the whole memory of their GPUs. Errors: `fits`'s first.
 absl::Status CheckRooms(const JobPlan& plan, RoomCheck fits);
-// Asks of what others have left of the rank's GPU. Errors: `fits`'s.
+// Asks of what others have left of the rank's GPU, what its own device has taken already among it. Errors: `fits`'s.
 absl::Status CheckCardRoom(device::Device& device, int rank, RoomCheck fits);
 
 // The same of a training run. Errors: as trainer::CheckRoom.

@@ -1,5 +1,6 @@
 #include "zeroshard/trainer/memory_room.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/model/activation_checkpoints.h"
 #include "zeroshard/model/gpt_activations.h"
+#include "zeroshard/model/token_stage.h"
 #include "zeroshard/trainer/memory_table.h"
 #include "zeroshard/trainer/rank_report.h"
 #include "zeroshard/zero/formulas.h"
@@ -20,15 +22,16 @@ namespace {
 
 using Lines = std::array<LedgerLine, device::kUses>;
 
+int64_t& Line(Lines& lines, device::Use use) { return lines[static_cast<size_t>(use)].now; }
+
 Lines LinesOf(const zero::MemoryBytes& engine, int64_t activations) {
   Lines lines = {};
-  const auto line = [&](device::Use use) -> int64_t& { return lines[static_cast<size_t>(use)].now; };
-  line(device::Use::kParameters) = engine.parameters;
-  line(device::Use::kGradients) = engine.gradients;
-  line(device::Use::kMasterWeights) = engine.master_weights;
-  line(device::Use::kMoments) = engine.moments;
-  line(device::Use::kActivations) = activations;
-  line(device::Use::kCommunication) = engine.communication;
+  Line(lines, device::Use::kParameters) = engine.parameters;
+  Line(lines, device::Use::kGradients) = engine.gradients;
+  Line(lines, device::Use::kMasterWeights) = engine.master_weights;
+  Line(lines, device::Use::kMoments) = engine.moments;
+  Line(lines, device::Use::kActivations) = activations;
+  Line(lines, device::Use::kCommunication) = engine.communication;
   return lines;
 }
 
@@ -38,45 +41,86 @@ int64_t Sum(const Lines& lines) {
   return sum;
 }
 
+// What a rank holds in its device's memory, what of the host's memory its device's ledger files too, and what is in the host's.
+struct RankNeed {
+  Lines device = {}, staged = {}, host = {};
+};
+
 // A run's memory, as far as options tell.
 struct Need {
   zero::Layout layout;
   RunOptions options;
-  int world_size;
+  Surroundings surroundings;
 
-  RankReport Of(int rank) const {
+  RankNeed Of(int rank) const {
     const int64_t activations =
         model::GptActivations::LeastBytes(options.model) + model::ActivationCheckpoints::DeviceBytes(options.model);
+    RankNeed need;
+    need.device = LinesOf(zero::PredictMemory(layout, options.engine, rank), activations);
+    need.host = LinesOf(zero::PredictHostMemory(layout, options.engine, rank),
+                        model::ActivationCheckpoints::HostBytes(options.model));
+    Line(need.staged, device::Use::kActivations) = model::TokenStage::Bytes(options.model);
+    AddBeside(rank, need);
+    return need;
+  }
+
+  // What is neither engine's nor model's.
+  void AddBeside(int rank, RankNeed& need) const {
+    int64_t& on_device = Line(need.device, device::Use::kCommunication);
+    on_device += surroundings.device_bytes;
+    std::vector<int> communicators = zero::SplitSizes(options.engine, surroundings.world_size);
+    communicators.push_back(surroundings.world_size);
+    for (const int ranks : communicators) {
+      const comm::BackendMemory memory = surroundings.OfCommunicator(ranks);
+      on_device += memory.device_bytes;
+      Line(need.staged, device::Use::kCommunication) += memory.host_bytes;
+    }
+    const RunDataBytes data = DataBytesOf(options, surroundings.world_size, rank);
+    Line(need.device, device::Use::kData) = data.device;
+    Line(need.staged, device::Use::kData) = data.host;
+  }
+
+  RankReport ReportOf(int rank) const {
+    const RankNeed need = Of(rank);
     RankReport report;
-    report.ledger = LinesOf(zero::PredictMemory(layout, options.engine, rank), activations);
-    report.host_ledger = LinesOf(zero::PredictHostMemory(layout, options.engine, rank),
-                                 model::ActivationCheckpoints::HostBytes(options.model));
+    report.rank = rank;
+    for (size_t use = 0; use < need.device.size(); ++use) {
+      report.ledger[use].now = need.device[use].now + need.staged[use].now;
+    }
+    report.host_ledger = need.host;
     return report;
   }
 
   int64_t In(const Room& room) const {
     int64_t bytes = 0;
     for (const int rank : room.ranks) {
-      const RankReport report = Of(rank);
-      if (room.parts != RoomParts::kHost) bytes += Sum(report.ledger);
-      if (room.parts != RoomParts::kDevice) bytes += Sum(report.host_ledger);
+      const RankNeed need = Of(rank);
+      if (room.parts != RoomParts::kHost) bytes += Sum(need.device);
+      if (room.parts != RoomParts::kDevice) bytes += Sum(need.host) + Sum(need.staged);
     }
     return bytes;
   }
 
-  std::string Table() const {
+  std::string Table(RoomParts parts) const {
     std::vector<RankReport> reports;
-    for (int rank = 0; rank < world_size; ++rank) reports.push_back(Of(rank));
-    return MemoryTable(layout, options.engine, reports, "needed");
+    int64_t staged = 0;
+    for (int rank = 0; rank < surroundings.world_size; ++rank) {
+      reports.push_back(ReportOf(rank));
+      staged = std::max(staged, Sum(Of(rank).staged));
+    }
+    const std::string table = MemoryTable(layout, options.engine, reports, "needed");
+    if (parts == RoomParts::kBoth) return table;
+    return absl::StrFormat("%s%-22s%10.2f\n", table, "of it, in host memory", static_cast<double>(staged) / 1e6);
   }
 };
 
-absl::StatusOr<Need> NeedOf(RunOptions options, int world_size) {
+absl::StatusOr<Need> NeedOf(RunOptions options, const Surroundings& surroundings) {
+  const int world_size = surroundings.world_size;
   ZS_RETURN_IF_ERROR(zero::Validate(options.engine));
   ZS_ASSIGN_OR_RETURN(options, Settle(std::move(options), world_size));
   ZS_ASSIGN_OR_RETURN(const std::vector<model::UnitSpec> units, model::GptUnits(options.model));
   ZS_ASSIGN_OR_RETURN(zero::Layout layout, zero::Layout::Create(units, zero::LayoutOptionsOf(options.engine, world_size)));
-  return Need{std::move(layout), std::move(options), world_size};
+  return Need{std::move(layout), std::move(options), surroundings};
 }
 
 std::string Size(int64_t bytes) {
@@ -85,19 +129,19 @@ std::string Size(int64_t bytes) {
 }
 
 // What would need less, each by itself, with what it would need.
-std::string Remedies(const RunOptions& options, int world_size, const Room& room, int64_t bytes) {
+std::string Remedies(const RunOptions& options, const Surroundings& surroundings, const Room& room, int64_t bytes) {
   std::vector<std::string> remedies;
   const auto add = [&](std::string_view flag, auto change) {
     RunOptions changed = options;
     change(changed);
-    const absl::StatusOr<Need> need = NeedOf(std::move(changed), world_size);
+    const absl::StatusOr<Need> need = NeedOf(std::move(changed), surroundings);
     if (!need.ok() || need->In(room) >= bytes) return;
     remedies.push_back(absl::StrCat(std::string(flag), " (", Size(need->In(room)), ")"));
   };
   add("--stage=3", [](RunOptions& o) { o.engine.stage = 3; });
   add("--offload_optimizer=cpu", [](RunOptions& o) { o.engine.offload_optimizer.target = zero::OffloadTarget::kHost; });
   add("--activation_checkpoint_every=1", [](RunOptions& o) { o.model.checkpoint_every = 1; });
-  add("--batch=1", [&](RunOptions& o) { o.rows = world_size; });
+  add("--batch=1", [&](RunOptions& o) { o.rows = surroundings.world_size; });
   remedies.emplace_back("a smaller model");
   if (options.engine.stage > 0) remedies.emplace_back("more GPUs or machines");
   return absl::StrJoin(remedies, ", ");
@@ -105,11 +149,16 @@ std::string Remedies(const RunOptions& options, int world_size, const Room& room
 
 }  // namespace
 
-absl::Status CheckRoom(const RunOptions& options, int world_size, const Room& room) {
-  ZS_ASSIGN_OR_RETURN(const Need need, NeedOf(options, world_size));
+absl::Status CheckRoom(const RunOptions& options, const Surroundings& surroundings, const Room& room) {
+  ZS_ASSIGN_OR_RETURN(const Need need, NeedOf(options, surroundings));
   const int64_t bytes = need.In(room);
   if (bytes <= room.bytes) return absl::OkStatus();
-  return NoRoom(room, bytes, Remedies(options, world_size, room, bytes), need.Table());
+  return NoRoom(room, bytes, Remedies(options, surroundings, room, bytes), need.Table(room.parts));
+}
+
+absl::StatusOr<RankReport> SureMemory(const RunOptions& options, const Surroundings& surroundings, int rank) {
+  ZS_ASSIGN_OR_RETURN(const Need need, NeedOf(options, surroundings));
+  return need.ReportOf(rank);
 }
 
 absl::Status NoRoom(const Room& room, int64_t bytes, std::string_view remedies, std::string_view table) {

@@ -68,6 +68,12 @@ absl::StatusOr<RunOptions> Settle(RunOptions options, int world_size) {
   return options;
 }
 
+RunDataBytes DataBytesOf(const RunOptions& options, int world_size, int rank) {
+  const BatchShape shape = ShapeOf(options, world_size);
+  return {.device = 2 * (shape.accumulation + 1) * device::SizeOf(DType::kFloat64),
+          .host = 2 * shape.Rows(rank) * shape.context * device::SizeOf(DType::kInt32)};
+}
+
 TrainingRun::TrainingRun(comm::Communicator& communicator, RunOptions options)
     : communicator_(communicator), options_(std::move(options)) {}
 
@@ -101,16 +107,15 @@ absl::Status TrainingRun::MakeModelAndData() {
   ZS_ASSIGN_OR_RETURN(DataSet data, DataSet::Open(options_.data, {shape_.context, options_.seed, options_.order}));
   data_ = std::make_unique<DataSet>(std::move(data));
 
+  const RunDataBytes bytes = DataBytesOf(options_, communicator_.world_size(), communicator_.rank());
+  ZS_ASSIGN_OR_RETURN(tokens_, device.AllocateHost(bytes.host, device::Use::kData, "tokens"));
   const auto tokens = static_cast<size_t>(shape_.Rows(communicator_.rank()) * shape_.context);
-  ZS_ASSIGN_OR_RETURN(tokens_,
-                      device.AllocateHost(static_cast<int64_t>(2 * tokens * sizeof(int32_t)), device::Use::kData, "tokens"));
   const std::span<int32_t> both(static_cast<int32_t*>(device.HostPointer(tokens_)), 2 * tokens);
   inputs_ = both.first(tokens);
   targets_ = both.last(tokens);
-  const int64_t bytes = (shape_.accumulation + 1) * device::SizeOf(DType::kFloat64);
-  ZS_ASSIGN_OR_RETURN(mine_, device.Allocate(bytes, device::Use::kData, "losses of this rank"));
-  ZS_ASSIGN_OR_RETURN(sums_, device.Allocate(bytes, device::Use::kData, "losses of all ranks"));
-  device.ledger().Predict(device::Use::kData, tokens_.bytes() + 2 * bytes);
+  ZS_ASSIGN_OR_RETURN(mine_, device.Allocate(bytes.device / 2, device::Use::kData, "losses of this rank"));
+  ZS_ASSIGN_OR_RETURN(sums_, device.Allocate(bytes.device / 2, device::Use::kData, "losses of all ranks"));
+  device.ledger().Predict(device::Use::kData, bytes.host + bytes.device);
   losses_ready_ = device.MakeEvent();
   host_mine_.resize(static_cast<size_t>(shape_.accumulation + 1));
   host_sums_.resize(host_mine_.size());

@@ -46,6 +46,13 @@ struct RunOptions {
 // As a run of so many ranks has them: the model's batch and dtypes, the engine's scale. Errors: kInvalidArgument for `rows`.
 absl::StatusOr<RunOptions> Settle(RunOptions options, int world_size);
 
+// What a run holds beside engine and model, under Use::kData, of its device's memory and of Device::AllocateHost.
+struct RunDataBytes {
+  int64_t device = 0;  // losses
+  int64_t host = 0;    // tokens
+};
+RunDataBytes DataBytesOf(const RunOptions& options, int world_size, int rank);
+
 struct StepReport {
   int64_t step = 0;
   double loss = 0;    // mean over all target tokens of the step, all ranks

@@ -163,6 +163,12 @@ MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options
   return bytes;
 }
 
+std::vector<int> SplitSizes(const EngineOptions& options, int world_size) {
+  const int size = ShardSize(options, world_size);
+  if (size == world_size) return {};
+  return size > 1 ? std::vector<int>{size, world_size / size} : std::vector<int>{size};
+}
+
 int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int of_all) {
   const int rank = layout.PartOf(of_all);
   const int64_t parameters = ParameterFileBytes(layout, options, rank);

@@ -39,6 +39,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/layout.h"
@@ -59,6 +60,8 @@ struct MemoryBytes {
 MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, int rank);
 // In the memory of the host (Device::host), where offload puts it: 0 without.
 MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options, int rank);
+// Sizes of the communicators that the engine splits off (rank_groups.h), each of which has its backend's memory beside.
+std::vector<int> SplitSizes(const EngineOptions& options, int world_size);
 // In the rank's files of offloaded state.
 int64_t PredictFileBytes(const Layout& layout, const EngineOptions& options, int rank);
 

@@ -11,7 +11,11 @@ namespace {
 // Room for four pieces of GlooTransport::piece_bytes() of each of two peers; with more, pieces are smaller.
 constexpr int64_t kScratchBytes = int64_t{4} << 20;
 
-const bool kRegistered = comm::RegisterBackend("gloo", &MakeGlooCommunicator);
+comm::BackendMemory Memory(const comm::MemoryRequest& request) {
+  return comm::HostCommunicatorMemory(request, {.scratch_bytes = kScratchBytes});
+}
+
+const bool kRegistered = comm::RegisterBackend("gloo", &MakeGlooCommunicator) && comm::RegisterMemory("gloo", &Memory);
 
 }  // namespace
 

@@ -80,8 +80,11 @@ absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeInProcessCommunicator(co
   return comm::MakeHostCommunicator(*options.device, MakeInProcessTransport(std::move(group), options.rank), host);
 }
 
+comm::BackendMemory Memory(const comm::MemoryRequest& request) { return comm::HostCommunicatorMemory(request); }
+
 // The library is linked whole (alwayslink), so that naming it in deps is enough.
-[[maybe_unused]] const bool kRegistered = comm::RegisterBackend("in_process", &MakeInProcessCommunicator);
+[[maybe_unused]] const bool kRegistered =
+    comm::RegisterBackend("in_process", &MakeInProcessCommunicator) && comm::RegisterMemory("in_process", &Memory);
 
 }  // namespace
 

@@ -66,8 +66,6 @@ bool Native(const Operation& operation, comm::Reduction reduction) {
 
 }  // namespace
 
-int64_t LeastScratchBytes(int world_size) { return int64_t{512} * (world_size + 1); }
-
 absl::Status CheckCollective(const Operation& operation, comm::Reduction reduction) {
   const bool extreme = operation.op == comm::ReduceOp::kMax || operation.op == comm::ReduceOp::kMin;
   if (!comm::IsReduction(operation.kind) || !extreme || !device::IsFloat(operation.in_dtype)) return absl::OkStatus();

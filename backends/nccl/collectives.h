@@ -19,9 +19,6 @@
 
 namespace zeroshard::backends {
 
-// Scratch that any operation needs at the least; bytes.
-int64_t LeastScratchBytes(int world_size);
-
 // Queues the operation on the lane's stream. World size 2 and more.
 // Errors: kUnimplemented a maximum or minimum of floats by kNative: NCCL drops NaN. NCCL's and the launch's own.
 absl::Status StartCollective(const Lane& lane, const comm::Operation& operation, comm::Reduction reduction);

@@ -16,6 +16,7 @@
 #include "zeroshard/backends/nccl/group_notes.h"
 #include "zeroshard/backends/nccl/join.h"
 #include "zeroshard/backends/nccl/look_out.h"
+#include "zeroshard/backends/nccl/nccl_memory.h"
 #include "zeroshard/backends/nccl/nccl_thread.h"
 #include "zeroshard/backends/nccl/registered_memory.h"
 #include "zeroshard/backends/nccl/step_agreement.h"
@@ -71,7 +72,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
                         .timeout = options_.timeout});
     look_out_.emplace(device(), *joined_.handle, *joined_.notes, options_.timeout);
     watchdog_ = std::thread([this] { Watch(); });
-    const int64_t bytes = std::max(options_.scratch_bytes, LeastScratchBytes(world_size()));
+    const int64_t bytes = NcclMemory({.world_size = world_size(), .scratch_bytes = options_.scratch_bytes}).device_bytes;
     device().ledger().Predict(device::Use::kCommunication, bytes);
     ZS_ASSIGN_OR_RETURN(scratch_, DoAllocate(bytes, device::Use::kCommunication, "scratch of collectives"));
     lane_.scratch = scratch_.array(device::DType::kUint8);

@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "zeroshard/backends/nccl/nccl_memory.h"
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/comm/store.h"
@@ -38,7 +39,7 @@ struct NcclOptions {
   comm::Reduction reduction = comm::Reduction::kTree;
   std::string interface = {};                 // for NCCL_SOCKET_IFNAME
   bool share_gpu = false;                     // ranks may share a GPU: one NCCL_HOSTID each
-  int64_t scratch_bytes = int64_t{64} << 20;  // of device memory, allocated here
+  int64_t scratch_bytes = kNcclScratchBytes;  // of device memory, allocated here
   absl::Duration abort_patience = absl::Seconds(10);
   std::string host = {};  // tests: taken for this rank's host
 };

@@ -8,7 +8,9 @@
 namespace zeroshard::backends {
 namespace {
 
-const bool kRegistered = comm::RegisterBackend("ucx", &MakeUcxCommunicator);
+comm::BackendMemory Memory(const comm::MemoryRequest& request) { return comm::HostCommunicatorMemory(request); }
+
+const bool kRegistered = comm::RegisterBackend("ucx", &MakeUcxCommunicator) && comm::RegisterMemory("ucx", &Memory);
 
 }  // namespace
 

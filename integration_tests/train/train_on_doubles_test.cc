@@ -3,6 +3,8 @@
 // byte.
 #include <signal.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -11,7 +13,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -125,6 +129,39 @@ INSTANTIATE_TEST_SUITE_P(All, TrainOnDoubles,
                          [](const auto& group) {
                            return absl::StrCat(kDTypes[std::get<0>(group.param)], "On", std::get<1>(group.param));
                          });
+
+// "parameters" and the like: megabytes of the rank that needs most, as a refusal's table has them.
+std::string Needed(const std::string& table, const std::string& use) {
+  for (const absl::string_view line : absl::StrSplit(table, '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const size_t name = 1 + static_cast<size_t>(std::count(use.begin(), use.end(), '_'));
+    const auto begin = words.begin(), end = begin + static_cast<std::ptrdiff_t>(std::min(name, words.size()));
+    if (words.size() > name && absl::StrJoin(begin, end, "_") == use) return words[name];
+  }
+  return "no such line in " + table;
+}
+
+// By the process that starts ranks, which opens nothing of NCCL's.
+TEST(TrainOnDoublesMemory, IsToldBeforeTheStartAsTheLedgersHaveItThen) {
+  const std::string path = ::testing::TempDir() + "/memory.json";
+  for (const std::string backend : {"nccl", "gloo", "in_process"}) {
+    for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+      Flags flags = {"--backend=" + backend, absl::StrCat("--nproc=", ranks), "--summary=" + path};
+      if (ranks == 4) flags.push_back("--shard_size=2");
+      const ToolResult refused = RunTool("tools/train", Small(flags, 1), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=1000"}));
+      EXPECT_EQ(refused.code, 2) << refused.errors;
+      const ToolResult done = RunTool("tools/train", Small(flags, 1), OnDoubles());
+      ASSERT_EQ(done.code, 0) << done.errors;
+      const Json summary = Json::parse(ReadFile(path), nullptr, false);
+      for (const char* use : {"parameters", "gradients", "master_weights", "moments", "communication", "data"}) {
+        int64_t most = 0;
+        for (const Json& rank : summary["ranks"]) most = std::max(most, rank["ledger"][use]["now"].get<int64_t>());
+        EXPECT_EQ(Needed(refused.errors, use), absl::StrFormat("%.2f", static_cast<double>(most) / 1e6))
+            << use << " over " << backend << " on " << ranks;
+      }
+    }
+  }
+}
 
 TEST(TrainOnDoublesInGroups, HasTheBitsOfOneGroup) {
   const std::string want = Bits({"--nproc=4", "--backend=in_process", "--stage=2"});

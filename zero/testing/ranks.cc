@@ -33,7 +33,7 @@ void RunOnRanks(const RankOptions& options, const std::function<void(comm::Commu
         backend.store = &store;
         backend.rank = r;
         backend.world_size = options.world_size;
-        backend.scratch_bytes = 1 << 18;
+        backend.scratch_bytes = kScratchBytes;
         auto made = comm::CreateCommunicator(options.backend_name, backend);
         ASSERT_TRUE(made.ok()) << made.status();
         communicator = *std::move(made);

@@ -6,6 +6,7 @@
 //   });
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,9 @@
 #include "zeroshard/device/device.h"
 
 namespace zeroshard::zero::testing {
+
+// Of a backend that is asked for by its name, where it has scratch on the device.
+inline constexpr int64_t kScratchBytes = 1 << 18;
 
 using MakeDevice = std::function<std::unique_ptr<device::Device>()>;
 
