@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "zeroshard/tools/flags/flag_set.h"
-#include "zeroshard/tools/launch/job.h"
+#include "zeroshard/tools/launch/job_plan.h"
 
 namespace zeroshard::tools {
 

@@ -34,7 +34,7 @@ int64_t TakenBy(device::Device& device) {
 }  // namespace
 
 trainer::Surroundings SurroundingsOf(const JobPlan& plan) {
-  const bool opaque = plan.options.device == "cuda";
+  const bool opaque = plan.on_gpus();
   return {.world_size = plan.world_size,
           .communicator = [backend = plan.options.backend,
                            opaque](int ranks) { return comm::MemoryOf(backend, {.world_size = ranks, .opaque = opaque}); },

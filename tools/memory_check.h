@@ -9,7 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "zeroshard/device/device.h"
-#include "zeroshard/tools/launch/job.h"
+#include "zeroshard/tools/launch/job_plan.h"
 #include "zeroshard/trainer/memory_room.h"
 #include "zeroshard/trainer/training_run.h"
 

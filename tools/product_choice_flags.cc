@@ -39,7 +39,7 @@ void ProductChoiceFlags::Register(FlagSet& set) {
 
 absl::Status ProductChoiceFlags::Fill(const JobPlan& plan, const std::string& save_config,
                                       trainer::TrainOptions& options) const {
-  if (plan.options.device != "cuda") {
+  if (!plan.on_gpus()) {
     ZS_RETURN_IF_ERROR(OnGpusAlone(kTake, product_choices_));
     return OnGpusAlone(kSave, save_product_choices_);
   }

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "zeroshard/tools/flags/flag_set.h"
-#include "zeroshard/tools/launch/job.h"
+#include "zeroshard/tools/launch/job_plan.h"
 #include "zeroshard/trainer/train_options.h"
 
 namespace zeroshard::tools {

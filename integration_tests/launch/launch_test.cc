@@ -71,6 +71,21 @@ TEST(Launch, EndsAllRanksWhenOneFailsAndGivesItsCode) {
   EXPECT_EQ(LastLine(result.errors), "launch: rank 1: no luck");
 }
 
+// Rank 1 ends when its starter has seen rank 0's end, and says what rank 0 heard of it alone.
+TEST(Launch, QuotesTheRankThatTheFirstToEndBlames) {
+  const std::string first = ::testing::TempDir() + "/first.pid";
+  std::filesystem::remove(first);
+  ToolProcess launch(
+      kLaunch, {"--nproc=2", "sh", "-c",
+                absl::StrCat("trap '' TERM; if [ $RANK = 0 ]; then echo $$ >", first, ".new; mv ", first, ".new ", first,
+                             "; echo 'error: rank 0, barrier: rank 1 gave up: no' >&2; exit 4; fi; ", "until [ -e ", first,
+                             " ]; do :; done; read pid <", first,
+                             "; while kill -0 $pid 2>/dev/null; do :; done; echo 'error: no luck' >&2; exit 4")});
+  const ToolResult result = launch.Wait(std::chrono::seconds(20));
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(LastLine(result.errors), "launch: rank 1: no luck");
+}
+
 TEST(Launch, RefusesWhatItCannotStart) {
   EXPECT_EQ(RunTool(kLaunch, {}).code, 2);
   EXPECT_EQ(RunTool(kLaunch, {"--nproc=0", "true"}).code, 2);

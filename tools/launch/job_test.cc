@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "zeroshard/tools/launch/exit_code.h"
@@ -49,6 +51,27 @@ TEST(Job, WhatIsThrownMayBeAnything) {
   const Ended no_memory = RunWithAThrow(std::bad_alloc());
   EXPECT_EQ(no_memory.code, kExitMemory);
   EXPECT_THAT(no_memory.errors, HasSubstr("rank 1: out of memory"));
+}
+
+// All end with the code of those that lost a peer; the others have noticed before rank 1 ends.
+TEST(Job, TheRankThatTheOthersBlameSpeaksForItself) {
+  const auto plan = PlanJob({.backend = "in_process", .nproc = 3});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::atomic<int> noticed{0};
+  ::testing::internal::CaptureStderr();
+  const int code = RunJob(*plan, [&](comm::Communicator& communicator) -> absl::StatusOr<int> {
+    if (communicator.rank() != 1) {
+      const absl::Status told = communicator.Barrier().Wait();
+      ++noticed;
+      return told;
+    }
+    const absl::Status cause = absl::FailedPreconditionError("the test disagrees");
+    communicator.Abort(cause);
+    while (noticed < 2) std::this_thread::yield();
+    return cause;
+  });
+  EXPECT_EQ(code, kExitPeer);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "error: rank 1: the test disagrees\n");
 }
 
 }  // namespace

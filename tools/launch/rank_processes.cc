@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/socket.h"
+#include "zeroshard/tools/launch/blame.h"
 #include "zeroshard/tools/launch/exit_code.h"
 #include "zeroshard/tools/launch/log_relay.h"
 
@@ -59,6 +61,7 @@ class Job {
   void Tell(int signal);
   void PressOn();
   bool Running() const;
+  int Cause() const;
   int Verdict() const;
   std::string WhyEnded(int rank) const;
   std::string WhatOthersSaid(int killed) const;
@@ -154,13 +157,17 @@ void Job::Watch() {
   PressOn();
 }
 
-// A rank that was killed says nothing: the first that noticed does, and where to read on.
+// A rank that was killed says nothing: the first that names it does, else the first that noticed, and where to read on.
 std::string Job::WhatOthersSaid(int killed) const {
+  int says = -1;
   for (const int rank : order_) {
     const std::string& reason = relay_.Reason(rank);
-    if (rank != killed && !reason.empty()) return absl::StrCat("; ", spawner_.Describe(rank), ": ", reason);
+    if (rank == killed || reason.empty()) continue;
+    const bool names = WhomBlames(rank, reason) == killed;
+    if (says < 0 || names) says = rank;
+    if (names) break;
   }
-  return "";
+  return says < 0 ? "" : absl::StrCat("; ", spawner_.Describe(says), ": ", relay_.Reason(says));
 }
 
 std::string Job::WhyEnded(int rank) const {
@@ -180,17 +187,21 @@ std::string Job::WhyEnded(int rank) const {
   return absl::StrCat(name, " ended with code ", WEXITSTATUS(status), " and gave no reason");
 }
 
-// A rank that was lost is the cause before one that noticed; of each kind, the first to end.
-int Job::Verdict() const {
-  int noticed = -1, cause = -1;
+// A rank that was lost is the cause before one that noticed.
+int Job::Cause() const {
+  std::vector<RankEnd> ends;
   for (const int rank : order_) {
     const RankProcess& process = ranks_[static_cast<size_t>(rank)];
     if (!Badly(*process.status) || (WIFSIGNALED(*process.status) && process.told)) continue;
-    const bool notices = WIFEXITED(*process.status) && WEXITSTATUS(*process.status) == kExitPeer;
-    int& slot = notices ? noticed : cause;
-    if (slot < 0) slot = rank;
+    const bool noticed = WIFEXITED(*process.status) && WEXITSTATUS(*process.status) == kExitPeer;
+    ends.push_back({.rank = rank, .noticed = noticed, .words = relay_.Reason(rank)});
   }
-  if (cause < 0) cause = noticed;
+  const std::optional<size_t> quoted = RankToQuote(ends);
+  return quoted ? ends[*quoted].rank : -1;
+}
+
+int Job::Verdict() const {
+  const int cause = Cause();
   if (interrupted_by_ != 0) {
     bool all_done = true;
     for (const RankProcess& rank : ranks_) all_done = all_done && !Badly(*rank.status);

@@ -17,7 +17,7 @@
 namespace zeroshard::tools {
 
 // The exit code of the job: 0 if every rank's was; 130 or 143 if this process was interrupted; else that of the rank that ended first
-// by its own fault, whose reason is the last line on the standard error.
+// by its own fault (blame.h), whose reason is the last line on the standard error.
 int RunRankProcesses(const RankProcessesOptions& options);
 
 }  // namespace zeroshard::tools
