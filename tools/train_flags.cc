@@ -184,6 +184,13 @@ absl::Status TrainFlags::Announce(const JobPlan& plan, const std::function<void(
   return file.Close();
 }
 
+absl::Status TrainFlags::CheckStepFloor() const {
+  if (!step_floor_ || set_.Value("trace").empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(set_.Given("trace"),
+                                                 " with --step_floor, which runs products alone and no step "
+                                                 "that could be traced: leave out the one or the other"));
+}
+
 absl::Status TrainFlags::CheckOutputs() const {
   ZS_RETURN_IF_ERROR(CheckWritable("metrics", UserPath(metrics_)));
   return CheckWritable("summary", UserPath(summary_));
@@ -198,6 +205,7 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::Options(const JobPlan& plan,
 
 absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& plan,
                                                                  std::function<void(std::string_view)> notice) const {
+  ZS_RETURN_IF_ERROR(CheckStepFloor());
   trainer::TrainOptions options;
   options.steps = steps_;
   options.sample_tokens = sample_;

@@ -57,6 +57,7 @@ class TrainFlags {
   void RegisterData();
   void RegisterModel();
   void RegisterOutput();
+  absl::Status CheckStepFloor() const;
   absl::Status CheckOutputs() const;
 
   FlagSet set_;
