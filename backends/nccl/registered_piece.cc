@@ -10,11 +10,6 @@
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
-namespace {
-
-constexpr absl::Duration kDropWithin = absl::Seconds(10);
-
-}  // namespace
 
 struct RegisteredPiece::Memory {
   void* address = nullptr;
@@ -38,13 +33,16 @@ RegisteredPiece::RegisteredPiece(const PieceOptions& options, int64_t bytes, std
 }
 
 RegisteredPiece::~RegisteredPiece() {
+  const absl::Duration within = options_.drop_within;
+  // Twice as long: the thread, which waits for no longer, goes on.
   const absl::Status dropped = options_.thread->Call(
-      "ncclMemFree", [handle = options_.handle, memory = memory_] { return Drop(*handle, *memory); }, kDropWithin);
+      "ncclMemFree", [handle = options_.handle, memory = memory_, within] { return Drop(*handle, *memory, within); },
+      2 * within);
   if (!dropped.ok()) LOG(WARNING) << "nccl: memory is not given back: " << dropped.message();
   options_.ledger->AddGranularity(-bytes_);
 }
 
-absl::Status RegisteredPiece::Drop(CommHandle& handle, const Memory& memory) {
+absl::Status RegisteredPiece::Drop(CommHandle& handle, const Memory& memory, absl::Duration within) {
   absl::Status first;
   if (handle.Enter()) {
     if (memory.window != nullptr) {
@@ -54,7 +52,7 @@ absl::Status RegisteredPiece::Drop(CommHandle& handle, const Memory& memory) {
       first.Update(NcclStatus(ncclCommDeregister(handle.get(), memory.registration), "ncclCommDeregister"));
     }
     handle.Leave();
-  } else if (!handle.AwaitEnd(kDropWithin)) {
+  } else if (!handle.AwaitEnd(within)) {
     return absl::DeadlineExceededError("ncclCommAbort has not come back, and may hold it");
   }
   first.Update(NcclStatus(ncclMemFree(memory.address), "ncclMemFree"));

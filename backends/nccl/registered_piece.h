@@ -28,6 +28,7 @@ struct PieceOptions {
   std::shared_ptr<CommHandle> handle;
   std::shared_ptr<NcclThread> thread;
   absl::Duration timeout;
+  absl::Duration drop_within = absl::Seconds(10);  // where an abort of the communicator has to end before
 };
 
 class RegisteredPiece {
@@ -51,7 +52,7 @@ class RegisteredPiece {
   struct Memory;  // may outlive whoever waits for NCCL's thread
 
   RegisteredPiece(const PieceOptions& options, int64_t bytes, std::shared_ptr<Memory> memory);
-  static absl::Status Drop(CommHandle& handle, const Memory& memory);
+  static absl::Status Drop(CommHandle& handle, const Memory& memory, absl::Duration within);
 
   const PieceOptions options_;
   const int64_t bytes_;
