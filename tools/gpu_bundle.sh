@@ -44,7 +44,9 @@ rm -rf "$folder"
 mkdir -p "$folder/golden"
 tar -C "$scratch/payload" -czf "$folder/payload.tar.gz" .
 for golden in integration_tests/testdata/golden/*/; do cp -rL "${golden%/}" "$folder/golden/"; done
-cp tools/gpu_check.sh tools/gpu_peer.py "$folder/"
+mkdir "$folder/gpu_check"
+cp tools/gpu_check.sh "$folder/"
+cp tools/gpu_check/*.sh tools/gpu_check/*.py tools/gpu_check/README.md "$folder/gpu_check/"
 getconf GNU_LIBC_VERSION | cut -d' ' -f2 >"$folder/libc_version"
 
 size_kib=$(du -sk "$folder" | cut -f1)
