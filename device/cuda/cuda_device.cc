@@ -138,6 +138,7 @@ class OneCudaDevice final : public CudaDevice {
 
   absl::StatusOr<Array> Adopt(void* pointer, int64_t bytes) override {
     cudaPointerAttributes attributes;
+    ZS_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(gpu_.ordinal), "selecting the device"));
     ZS_RETURN_IF_ERROR(CudaStatus(cudaPointerGetAttributes(&attributes, pointer), "asking whose memory it is"));
     if (attributes.type == cudaMemoryTypeDevice && attributes.device == gpu_.ordinal) {
       return Array(reinterpret_cast<uint64_t>(pointer), bytes, DType::kUint8);

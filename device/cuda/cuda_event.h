@@ -31,6 +31,9 @@ class CudaEvent final : public Event {
  private:
   friend class CudaStream;
 
+  // For this thread; see CudaStream::native.
+  void SelectDevice() const;
+
   const int ordinal_;
   CudaErrors& errors_;
   cudaEvent_t event_ = nullptr;

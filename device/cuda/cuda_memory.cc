@@ -59,6 +59,7 @@ void CudaMemory::Free(uint64_t address, int64_t bytes) {
   if (piece_bytes_ > 0) return free_.Give(address, Aligned(bytes));
   held_.taken -= bytes;
   free_.DropPiece(address);
+  cudaSetDevice(ordinal_);
   cudaFree(reinterpret_cast<void*>(address));
 }
 

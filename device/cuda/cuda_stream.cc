@@ -17,7 +17,7 @@ CudaStream::CudaStream(Device& device, int ordinal, StreamKind kind, CudaErrors&
 }
 
 CudaStream::~CudaStream() {
-  if (stream_ != nullptr) errors_.Keep(cudaStreamDestroy(stream_), "dropping a stream");
+  if (stream_ != nullptr) errors_.Keep(cudaStreamDestroy(native()), "dropping a stream");
 }
 
 cudaStream_t CudaStream::native() {
@@ -29,7 +29,7 @@ void CudaStream::Record(Event& event) {
   CudaEvent& to = static_cast<CudaEvent&>(event);
   if (device_.recorder().tracing()) Stamp(to.recorded_ns_);
   const VendorScope scope;
-  errors_.Keep(cudaEventRecord(to.event_, stream_), "recording an event");
+  errors_.Keep(cudaEventRecord(to.event_, native()), "recording an event");
   to.issued_.MarkRecorded();
 }
 
@@ -37,12 +37,12 @@ void CudaStream::Wait(const Event& event) {
   const CudaEvent& on = static_cast<const CudaEvent&>(event);
   on.issued_.Synchronize();
   const VendorScope scope;
-  errors_.Keep(cudaStreamWaitEvent(stream_, on.event_, 0), "waiting for an event on a stream");
+  errors_.Keep(cudaStreamWaitEvent(native(), on.event_, 0), "waiting for an event on a stream");
 }
 
 void CudaStream::Synchronize() {
   const VendorScope scope;
-  errors_.Keep(cudaStreamSynchronize(stream_), "waiting for a stream");
+  errors_.Keep(cudaStreamSynchronize(native()), "waiting for a stream");
 }
 
 void CudaStream::Enqueue(const Operation& operation) { errors_.Keep(QueueOnHost(stream_, operation)); }
@@ -50,7 +50,7 @@ void CudaStream::Enqueue(const Operation& operation) { errors_.Keep(QueueOnHost(
 void CudaStream::Stamp(int64_t& time) {
   const auto stamp = [](void* to) { Store(*static_cast<int64_t*>(to), NowNs()); };
   const VendorScope scope;
-  errors_.Keep(cudaLaunchHostFunc(stream_, stamp, &time), "stamping a time");
+  errors_.Keep(cudaLaunchHostFunc(native(), stamp, &time), "stamping a time");
 }
 
 }  // namespace zeroshard::device::cuda

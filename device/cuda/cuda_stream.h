@@ -27,7 +27,8 @@ class CudaStream final : public Stream {
   // `stream` is device/cuda's.
   static CudaStream& Of(Stream& stream) { return static_cast<CudaStream&>(stream); }
 
-  // CUDA's handle; this thread's current device becomes the stream's, as a launch on it wants.
+  // CUDA's handle; this thread's current device becomes the stream's, as a launch on it wants. Any other call wants it, too: a thread's
+  // first call makes a context of some 500 MiB on whichever device is its current one, which is device 0 where nobody has said.
   cudaStream_t native();
   // Keeps the error of something that was done on native().
   void Keep(cudaError_t error, const char* doing) { errors_.Keep(error, doing); }

@@ -60,6 +60,7 @@ void PinnedMemory::Free(void* data, int64_t bytes) {
   free_.Give(address, InPages(bytes));
   const std::optional<uint64_t> piece = free_.FreePieceAt(address);
   if (!piece) return;
+  cudaSetDevice(ordinal_);
   cudaHostUnregister(reinterpret_cast<void*>(*piece));
   held_.taken -= free_.pieces().at(*piece);
   free_.DropPiece(*piece);

@@ -91,7 +91,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  StreamQueue queue(&Checked(stream, "cudaMemcpyAsync"));
+  StreamQueue queue(&CheckedHere(stream, "cudaMemcpyAsync"));
   if (const cudaError_t error = DoubleDevices::Get().error(stream->device)) return Failed(error);
   switch (kind) {
     case cudaMemcpyHostToDevice:
@@ -109,7 +109,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t stream) {
-  StreamQueue queue(&Checked(stream, "cudaMemsetAsync"));
+  StreamQueue queue(&CheckedHere(stream, "cudaMemsetAsync"));
   if (const cudaError_t error = DoubleDevices::Get().error(stream->device)) return Failed(error);
   zeroshard::device::HostLaunch(
       queue, "memset", [value](std::span<std::byte> y) { std::memset(y.data(), value, y.size()); },

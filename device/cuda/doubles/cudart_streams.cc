@@ -43,26 +43,26 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 // What is queued is run to the end, as on a GPU.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   DoubleDevices::Get().CountResourceCall();
-  Checked(stream, "cudaStreamDestroy").engine->Drain(stream->id);
+  CheckedHere(stream, "cudaStreamDestroy").engine->Drain(stream->id);
   delete stream;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  Checked(stream, "cudaStreamSynchronize").engine->Synchronize(stream->id);
+  CheckedHere(stream, "cudaStreamSynchronize").engine->Synchronize(stream->id);
   return ErrorOf(stream->device);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   if (flags != 0) NotDoubled("cudaStreamWaitEvent", "flags " + std::to_string(flags));
-  const CUstream_st& on = Checked(stream, "cudaStreamWaitEvent");
+  const CUstream_st& on = CheckedHere(stream, "cudaStreamWaitEvent");
   if (event->device != on.device) NotDoubled("cudaStreamWaitEvent", "an event of another device");
   on.engine->Wait(on.id, event->record);
   return ErrorOf(on.device);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  StreamQueue queue(&Checked(stream, "cudaLaunchHostFunc"));
+  StreamQueue queue(&CheckedHere(stream, "cudaLaunchHostFunc"));
   zeroshard::device::HostLaunch(queue, "host function", [function, data] { function(data); });
   return ErrorOf(stream->device);
 }
@@ -79,24 +79,27 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  CheckCurrent(event->device, "cudaEventDestroy");
   DoubleDevices::Get().CountResourceCall();
   delete event;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const CUstream_st& on = Checked(stream, "cudaEventRecord");
+  const CUstream_st& on = CheckedHere(stream, "cudaEventRecord");
   if (event->device != on.device) NotDoubled("cudaEventRecord", "an event of another device");
   on.engine->Record(on.id, event->record);
   return ErrorOf(on.device);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  CheckCurrent(event->device, "cudaEventQuery");
   if (const cudaError_t error = ErrorOf(event->device)) return error;
   return event->engine->Done(event->record) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  CheckCurrent(event->device, "cudaEventSynchronize");
   event->engine->Synchronize(event->record);
   return ErrorOf(event->device);
 }

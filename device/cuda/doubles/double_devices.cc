@@ -65,6 +65,18 @@ CUstream_st& Checked(cudaStream_t stream, const char* call) {
   return *stream;
 }
 
+void CheckCurrent(int device, const char* call) {
+  if (CurrentDevice() == device) return;
+  NotDoubled(call, absl::StrCat("of device ", device, ", on a thread whose current device is ", CurrentDevice(),
+                                ": it would make a context there"));
+}
+
+CUstream_st& CheckedHere(cudaStream_t stream, const char* call) {
+  CUstream_st& checked = Checked(stream, call);
+  CheckCurrent(checked.device, call);
+  return checked;
+}
+
 DoubleDevices& DoubleDevices::Get() {
   static DoubleDevices& devices = *new DoubleDevices;
   return devices;

@@ -140,4 +140,9 @@ cudaError_t Failed(cudaError_t error);
 // The stream, or the end of the test where it is the default stream, which nothing of ours uses.
 CUstream_st& Checked(cudaStream_t stream, const char* call);
 
+// Ends the test where this thread's current device is not what the call is about: on a GPU the call would make a context on it.
+void CheckCurrent(int device, const char* call);
+// Both.
+CUstream_st& CheckedHere(cudaStream_t stream, const char* call);
+
 }  // namespace zeroshard::device::cuda::doubles
