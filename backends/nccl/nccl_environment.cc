@@ -38,6 +38,7 @@ std::vector<std::string> PrepareEnvironment(const NcclEnvironment& environment) 
   by_the_user = new std::vector<std::string>(SetByTheUser());
   setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   setenv("NCCL_RAS_ENABLE", "0", /*overwrite=*/0);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   if (!environment.interface.empty()) setenv("NCCL_SOCKET_IFNAME", environment.interface.c_str(), /*overwrite=*/0);
   if (environment.share_gpu)
     setenv("NCCL_HOSTID", absl::StrCat("zeroshard-rank-", environment.rank).c_str(), /*overwrite=*/0);

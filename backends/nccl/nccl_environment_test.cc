@@ -29,11 +29,13 @@ TEST(NcclEnvironment, LeavesWhatTheUserSetAndShowsIt) {
   setenv("NCCL_RAS_ENABLE", "1", 1);
   setenv("NCCL_ALGO", "Ring", 1);
   unsetenv("NCCL_RUNTIME_CONNECT");
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   unsetenv("NCCL_SOCKET_IFNAME");
   EXPECT_THAT(PrepareEnvironment({.rank = 3, .interface = "=eth7", .share_gpu = true}),
               ElementsAre("NCCL_ALGO=Ring", "NCCL_RAS_ENABLE=1"));
   EXPECT_STREQ(std::getenv("NCCL_RAS_ENABLE"), "1");
   EXPECT_STREQ(std::getenv("NCCL_RUNTIME_CONNECT"), "0");
+  EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
   EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "=eth7");
   EXPECT_STREQ(std::getenv("NCCL_HOSTID"), "zeroshard-rank-3");
   // What was set by us is not taken for the user's.
