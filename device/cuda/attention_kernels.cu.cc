@@ -253,16 +253,12 @@ cudaError_t VisitWidths(const AttentionSpec& spec, const Run& run) {
   return spec.head_width <= kMostHeadWidth ? run.template operator()<T, 8>() : cudaErrorInvalidValue;
 }
 
-// The same for the spec's dtype. On a GPU two-byte attention is cuDNN's.
+// The same for the spec's dtype.
 template <class Run>
 cudaError_t VisitTiles(const AttentionSpec& spec, const Run& run) {
-#if defined(__CUDACC__)
-  return spec.dtype == DType::kFloat32 ? VisitWidths<float>(spec, run) : cudaErrorNotSupported;
-#else
   cudaError_t error = cudaErrorInvalidValue;
   VisitActivation(spec.dtype, [&]<class T>(TypeTag<T>) { error = VisitWidths<T>(spec, run); });
   return error;
-#endif
 }
 
 }  // namespace

@@ -25,8 +25,7 @@ constexpr int64_t AttentionScratchBytes(const AttentionSpec& spec) {
   return spec.batch * spec.heads * spec.context * static_cast<int64_t>(sizeof(float));
 }
 
-// Arrays as in attention.h, of spec.dtype, which on a GPU is fp32 (two-byte attention is cuDNN's; cudaErrorNotSupported).
-// cudaErrorInvalidValue for a head that is too wide.
+// Arrays as in attention.h, of spec.dtype. cudaErrorInvalidValue for a head that is too wide.
 cudaError_t AttentionForward(cudaStream_t stream, const AttentionSpec& spec, const Array& qkv, const Array& out,
                              const Array& log_sum_exp);
 
