@@ -38,32 +38,10 @@ ZS_DEVICE void PositionsKernel(Thread t, bool anew, int64_t batch, In<float> d_x
   }
 }
 
-// A block adds the rows of one class of tokens, one column a thread: each token's rows in fp32, in their order, onto what its row of
-// d_table holds, rounded once.
-template <class T>
-ZS_DEVICE void TokensKernel(Block& b, int64_t width, unsigned classes, In<int32_t> tokens, In<float> d_x, InOut<T> d_table) {
-  const int64_t first_column = int64_t{b.index() / classes} * kTokenThreads;
-  const unsigned of_class = b.index() % classes;
-  ZS_SHARED(TokenRow, listed, kListedRows);
-  ZS_SHARED(int, counts, 2 * kTokenThreads);
-  const int found = ListRows(b, tokens, of_class, classes, listed, counts);
-  if (found > kListedRows) {
-    const auto words = static_cast<int64_t>(d_table.n) / width;
-    b.ForEachThread([&](unsigned t) {
-      const int64_t column = first_column + t;
-      if (column >= width) return;
-      for (int64_t word = of_class; word < words; word += classes) {
-        T& to = d_table[static_cast<size_t>(word * width + column)];
-        float sum = Widen(to);
-        for (size_t row = 0; row < tokens.n; ++row) {
-          if (tokens[row] == word) sum += d_x[row * static_cast<size_t>(width) + static_cast<size_t>(column)];
-        }
-        to = Narrow<T>(sum);
-      }
-    });
-    return;
-  }
-  ChainTokens(b, listed, found);
+// Each listed token's rows, in fp32, in their order, onto what its row of d_table holds, rounded once.
+template <class T, class Listed>
+ZS_DEVICE void AddListed(Block& b, int64_t width, int64_t first_column, Listed& listed, int found, const In<float>& d_x,
+                         const InOut<T>& d_table) {
   b.ForEachThread([&](unsigned t) {
     const int64_t column = first_column + t;
     if (column >= width) return;
@@ -90,6 +68,59 @@ ZS_DEVICE void TokensKernel(Block& b, int64_t width, unsigned classes, In<int32_
       to = Narrow<T>(sum);
     }
   });
+}
+
+// The same for the one token of a set that has more rows than a list: list after list.
+template <class T, class Listed, class Counts>
+ZS_DEVICE void AddOneToken(Block& b, int64_t width, int64_t first_column, const TokenSet& one, int found, Listed& listed,
+                           Counts& counts, const In<int32_t>& tokens, const In<float>& d_x, const InOut<T>& d_table) {
+  const int64_t word = int64_t{one.first} * one.classes + one.of_class;
+  PerThread<float> sum;
+  b.ForEachThread([&](unsigned t) {
+    const int64_t column = first_column + t;
+    sum[t] = column < width ? Widen(d_table[static_cast<size_t>(word * width + column)]) : 0;
+  });
+  for (int done = 0; done < found; done += kListedRows) {
+    ListRows(b, tokens, one, done, listed, counts);
+    const int count = found - done < kListedRows ? found - done : kListedRows;
+    b.ForEachThread([&](unsigned t) {
+      const int64_t column = first_column + t;
+      if (column >= width) return;
+      ZS_UNROLL_BY(8)
+      for (int entry = 0; entry < count; ++entry) sum[t] += d_x[static_cast<size_t>(listed[entry].row * width + column)];
+    });
+  }
+  b.ForEachThread([&](unsigned t) {
+    const int64_t column = first_column + t;
+    if (column < width) d_table[static_cast<size_t>(word * width + column)] = Narrow<T>(sum[t]);
+  });
+}
+
+// A block adds the rows of one class of tokens, one column a thread: of the whole class at once, as a rule, and of ever smaller parts of
+// it where their rows are too many for a list.
+template <class T>
+ZS_DEVICE void TokensKernel(Block& b, int64_t width, unsigned classes, In<int32_t> tokens, In<float> d_x, InOut<T> d_table) {
+  const int64_t first_column = int64_t{b.index() / classes} * kTokenThreads;
+  const auto words = static_cast<unsigned>(static_cast<int64_t>(d_table.n) / width);
+  const unsigned all = (words + classes - 1) / classes;
+  ZS_SHARED(TokenRow, listed, kListedRows);
+  ZS_SHARED(int, counts, 2 * kTokenThreads);
+  TokenSet set = {.classes = classes, .of_class = b.index() % classes, .first = 0, .end = all};
+  while (set.first < all) {
+    const int found = ListRows(b, tokens, set, /*skipped=*/0, listed, counts);
+    if (found > kListedRows && set.end - set.first > 1) {
+      set.end = set.first + (set.end - set.first) / 2;
+      continue;
+    }
+    if (found > kListedRows) {
+      AddOneToken(b, width, first_column, set, found, listed, counts, tokens, d_x, d_table);
+    } else {
+      ChainTokens(b, listed, found);
+      AddListed(b, width, first_column, listed, found, d_x, d_table);
+    }
+    set.first = set.end;
+    set.end = all;
+  }
 }
 
 }  // namespace

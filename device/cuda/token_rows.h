@@ -2,7 +2,8 @@
 // gradients of a token's rows are added without atomics, in one order.
 //
 // Example:
-//   const int found = ListRows(b, tokens, of_class, classes, listed, counts);
+//   const TokenSet all = {.classes = 4, .of_class = 1, .first = 0, .end = words / 4 + 1};
+//   const int found = ListRows(b, tokens, all, /*skipped=*/0, listed, counts);
 //   if (found <= kListedRows) ChainTokens(b, listed, found);
 #pragma once
 
@@ -14,7 +15,7 @@
 namespace zeroshard::device::cuda {
 
 inline constexpr unsigned kTokenThreads = 256;
-// Rows that a block keeps; a class with more of them is added up without a list.
+// Rows that a block keeps at a time.
 inline constexpr int kListedRows = 2048;
 
 // Classes for so many rows: some tens of rows each, and enough blocks to fill a GPU.
@@ -27,22 +28,33 @@ struct TokenRow {
   int16_t begins;  // whether no entry before has that token
 };
 
-// listed[0, found) = the class's rows in their order; how many there are, of which kListedRows are listed. `counts`: 2 kTokenThreads.
+// Those of a class whose number in it, token / classes, is in [first, end).
+struct TokenSet {
+  unsigned classes, of_class;
+  unsigned first, end;
+
+  ZS_DEVICE bool Has(int32_t token) const {
+    const auto word = static_cast<uint32_t>(token);
+    const unsigned number = word / classes;
+    return word - number * classes == of_class && number >= first && number < end;
+  }
+};
+
+// listed[0, found - skipped) = the set's rows in their order, without the first `skipped`; gives how many the set has, of which
+// kListedRows are listed. `counts`: 2 kTokenThreads.
 template <class Listed, class Counts>
-ZS_DEVICE int ListRows(Block& b, const In<int32_t>& tokens, unsigned of_class, unsigned classes, Listed& listed,
+ZS_DEVICE int ListRows(Block& b, const In<int32_t>& tokens, const TokenSet& set, int skipped, Listed& listed,
                        Counts& counts) {
   constexpr int64_t kRowsOfThread = 8;
   const auto rows = static_cast<int64_t>(tokens.n);
-  const auto is_of_class = [&](int64_t row) {
-    return static_cast<uint32_t>(tokens[static_cast<size_t>(row)]) % classes == of_class;
-  };
+  const auto is_of_set = [&](int64_t row) { return set.Has(tokens[static_cast<size_t>(row)]); };
   int found = 0;
   for (int64_t first = 0; first < rows; first += kTokenThreads * kRowsOfThread) {
     const auto begin = [&](unsigned t) { return first + t * kRowsOfThread; };
     const auto end = [&](unsigned t) { return begin(t) + kRowsOfThread < rows ? begin(t) + kRowsOfThread : rows; };
     b.ForEachThread([&](unsigned t) {
       int own = 0;
-      for (int64_t row = begin(t); row < end(t); ++row) own += is_of_class(row) ? 1 : 0;
+      for (int64_t row = begin(t); row < end(t); ++row) own += is_of_set(row) ? 1 : 0;
       counts[t] = own;
     });
     // Sums over the threads up to each, by doubling distances, from one half of `counts` into the other and back.
@@ -54,10 +66,10 @@ ZS_DEVICE int ListRows(Block& b, const In<int32_t>& tokens, unsigned of_class, u
       });
     }
     b.ForEachThread([&](unsigned t) {
-      int at = found + (t == 0 ? 0 : counts[from + t - 1]);
+      int at = found - skipped + (t == 0 ? 0 : counts[from + t - 1]);
       for (int64_t row = begin(t); row < end(t); ++row) {
-        if (!is_of_class(row)) continue;
-        if (at < kListedRows) listed[at] = {row, tokens[static_cast<size_t>(row)], -1, 1};
+        if (!is_of_set(row)) continue;
+        if (at >= 0 && at < kListedRows) listed[at] = {row, tokens[static_cast<size_t>(row)], -1, 1};
         ++at;
       }
     });

@@ -132,12 +132,20 @@ TEST_P(TransformerKernelsOfCuda, TheEmbeddingHasTheBitsOfTheCpu) {
   }
 }
 
-// A class of tokens with more rows than its block lists, and chunks of rows beside each other.
+// A class of tokens with more rows than its block lists, and chunks of rows beside each other; `often`: as many rows again are of these,
+// which at 10000 rows are of one class.
 TEST_P(TransformerKernelsOfCuda, TokensOfManyRowsHaveTheBitsOfTheCpu) {
-  for (const int32_t vocab : {2, 500}) {
+  struct Case {
+    int32_t vocab;
+    std::vector<int32_t> often;
+  };
+  for (const auto& [vocab, often] : {Case{2, {}}, Case{500, {}}, Case{1000, {7, 7 + 156}}}) {
     KernelPair pair;
-    const int64_t rows = 5000, width = 5;
-    const Both tokens = pair.MakeOf(Tokens(rows, vocab, 5)), d_x = pair.Make(RandomFloats(rows * width, 6), DType::kFloat32);
+    const int64_t width = 5;
+    std::vector<int32_t> of_rows = Tokens(5000, vocab, 5);
+    for (size_t i = 0; !often.empty() && i < 5000; ++i) of_rows.insert(of_rows.begin() + 2 * i, often[i * i % 3 % 2]);
+    const auto rows = static_cast<int64_t>(of_rows.size());
+    const Both tokens = pair.MakeOf(of_rows), d_x = pair.Make(RandomFloats(rows * width, 6), DType::kFloat32);
     const Both d_table = pair.Make(RandomFloats(vocab * width, 7), DType::kBfloat16);
     pair.Run([&](const Side& s) {
       s.transformer.EmbedTokensBackward(s.stream, s(tokens), s(d_x), s(d_table), WriteMode::kAccumulate);
