@@ -68,12 +68,12 @@ ZS_DEVICE void Store(const Lanes<Wide, kLanes>& lanes, const Array& y, int64_t i
   StoreAsIs(stored, y, i);
 }
 
-// body(integral_constant<int, lanes>, i) for all of [0, n), spread over the threads of the grid.
-template <class Body>
+// body(integral_constant<int, lanes>, i) for all of [0, n), spread over the threads of the grid; kLanes: of the aligned ones.
+template <int kLanes = 4, class Body>
 ZS_DEVICE void ForLanes(const Thread& t, int64_t n, bool aligned, const Body& body) {
   const auto global = static_cast<int64_t>(t.Global()), stride = static_cast<int64_t>(t.Stride());
-  const int64_t whole = aligned ? n / 4 * 4 : 0;
-  for (int64_t i = 4 * global; i < whole; i += 4 * stride) body(std::integral_constant<int, 4>(), i);
+  const int64_t whole = aligned ? n / kLanes * kLanes : 0;
+  for (int64_t i = kLanes * global; i < whole; i += kLanes * stride) body(std::integral_constant<int, kLanes>(), i);
   for (int64_t i = whole + global; i < n; i += stride) body(std::integral_constant<int, 1>(), i);
 }
 

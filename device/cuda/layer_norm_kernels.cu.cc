@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "zeroshard/device/convert.h"
+#include "zeroshard/device/cuda/fours.h"
 #include "zeroshard/device/cuda/lanes.h"
 #include "zeroshard/device/cuda/launch.h"
 #include "zeroshard/device/cuda/sixteens.h"
@@ -13,9 +14,12 @@
 namespace zeroshard::device::cuda {
 namespace {
 
+// A row's threads as those of a grid, for what they do to each element by itself.
+ZS_DEVICE Thread InRow(unsigned t) { return {0, t % kLanesOfRow, 1, kLanesOfRow}; }
+
 template <class T>
-ZS_DEVICE void ForwardKernel(Block& b, int64_t rows, int64_t width, float inverse_width, In<float> x, In<T> weight,
-                             In<T> bias, Out<T> normalized, Out<float> inverse_deviation, Out<T> y) {
+ZS_DEVICE void ForwardKernel(Block& b, bool aligned, int64_t rows, int64_t width, float inverse_width, In<float> x,
+                             In<T> weight, In<T> bias, Out<T> normalized, Out<float> inverse_deviation, Out<T> y) {
   PerThread<float> mean, squares;
   b.ForEachThread([&](unsigned t) { mean[t] = squares[t] = 0; });
   ForEachRow(b, rows, [&](unsigned t, int64_t row) {
@@ -37,33 +41,41 @@ ZS_DEVICE void ForwardKernel(Block& b, int64_t rows, int64_t width, float invers
   ForEachRow(b, rows, [&](unsigned t, int64_t row) {
     const float inverse = 1.0f / sqrtf(squares[t] * inverse_width + kLayerNormEpsilon);
     if (Lane(t) == 0) inverse_deviation[static_cast<size_t>(row)] = inverse;
-    for (int64_t i = Lane(t); i < width; i += kLanesOfRow) {
-      const auto at = static_cast<size_t>(row * width + i), column = static_cast<size_t>(i);
-      const T h = Narrow<T>((x[at] - mean[t]) * inverse);
-      normalized[at] = h;
-      y[at] = Narrow<T>(fmaf(Widen(h), Widen(weight[column]), Widen(bias[column])));
-    }
+    ForLanes(InRow(t), width, aligned, [&](auto lanes, int64_t i) {
+      auto h = Load<lanes()>(x, row * width + i);
+      const auto w = Load<lanes()>(weight, i), add = Load<lanes()>(bias, i);
+      for (auto& element : h.v) element = Widen(Narrow<T>((element - mean[t]) * inverse));
+      Store(h, normalized, row * width + i);
+      for (int j = 0; j < lanes(); ++j) h.v[j] = fmaf(h.v[j], w.v[j], add.v[j]);
+      Store(h, y, row * width + i);
+    });
   });
 }
 
 template <class T>
-ZS_DEVICE void OutputKernel(Block& b, int64_t rows, int64_t width, In<T> normalized, In<T> weight, In<T> bias, Out<T> y) {
+ZS_DEVICE void OutputKernel(Block& b, bool aligned, int64_t rows, int64_t width, In<T> normalized, In<T> weight, In<T> bias,
+                            Out<T> y) {
   ForEachRow(b, rows, [&](unsigned t, int64_t row) {
-    for (int64_t i = Lane(t); i < width; i += kLanesOfRow) {
-      const auto at = static_cast<size_t>(row * width + i), column = static_cast<size_t>(i);
-      y[at] = Narrow<T>(fmaf(Widen(normalized[at]), Widen(weight[column]), Widen(bias[column])));
-    }
+    ForLanes(InRow(t), width, aligned, [&](auto lanes, int64_t i) {
+      auto h = Load<lanes()>(normalized, row * width + i);
+      const auto w = Load<lanes()>(weight, i), add = Load<lanes()>(bias, i);
+      for (int j = 0; j < lanes(); ++j) h.v[j] = fmaf(h.v[j], w.v[j], add.v[j]);
+      Store(h, y, row * width + i);
+    });
   });
 }
 
-// Threads of a block of kRowsPerPartial rows: first sixteen a row, then one a column.
+// Threads of a block of kRowsPerPartial rows: first sixteen a row, then one for each two columns, where they are aligned.
 constexpr unsigned kBackwardThreads = 512;
+// Rows that a thread loads before it stores any: a store may be to what is loaded next, for all that the compiler knows.
+constexpr unsigned kAhead = 4;
 
 // With e = d_y weight: d_x = (e - mean(e) - normalized mean(e normalized)) inverse_deviation. A block is one row of each partial.
 template <class T, class Gradient>
-ZS_DEVICE void BackwardKernel(Block& b, int64_t rows, int64_t width, float inverse_width, bool accumulate, In<Gradient> d_y,
-                              In<T> normalized, In<float> inverse_deviation, In<T> weight, InOut<float> d_x, Out<T> rounded,
-                              Out<float> partial_weight, Out<float> partial_bias, Out<float> partial_d_x) {
+ZS_DEVICE void BackwardKernel(Block& b, bool aligned, int64_t rows, int64_t width, float inverse_width, bool accumulate,
+                              In<Gradient> d_y, In<T> normalized, In<float> inverse_deviation, In<T> weight,
+                              InOut<float> d_x, Out<T> rounded, Out<float> partial_weight, Out<float> partial_bias,
+                              Out<float> partial_d_x) {
   const int64_t first = int64_t{b.index()} * kRowsPerPartial;
   const int64_t count = rows - first < kRowsPerPartial ? rows - first : kRowsPerPartial;
   ZS_SHARED(float, mean, kRowsPerPartial);
@@ -93,28 +105,42 @@ ZS_DEVICE void BackwardKernel(Block& b, int64_t rows, int64_t width, float inver
       scale[static_cast<size_t>(row)] = inverse_deviation[static_cast<size_t>(first + row)];
     });
   }
-  b.ForEachThread([&](unsigned t) {
-    for (int64_t column = t; column < width; column += b.threads()) {
-      const float w = Widen(weight[static_cast<size_t>(column)]);
-      float sum_weight = 0, sum_bias = 0, sum_d_x = 0;
-      auto at = static_cast<size_t>(first * width + column);
-      ZS_UNROLL_BY(4)
-      for (unsigned row = 0; row < static_cast<unsigned>(count); ++row, at += static_cast<size_t>(width)) {
-        const float d = Widen(d_y[at]), h = Widen(normalized[at]);
-        sum_bias += d;
-        sum_weight = fmaf(d, h, sum_weight);
-        float gradient = scale[row] * fmaf(-h, slope[row], d * w - mean[row]);
-        if (accumulate) gradient = d_x[at] + gradient;
-        d_x[at] = gradient;
-        if (rounded.n != 0) rounded[at] = Narrow<T>(gradient);
-        sum_d_x += gradient;
+  const auto rows_here = static_cast<unsigned>(count);
+  const auto add_columns = [&](auto lanes, int64_t column) {
+    const auto w = Load<lanes()>(weight, column);
+    Lanes<float, lanes()> sum_weight = {}, sum_bias = {}, sum_d_x = {};
+    for (unsigned row = 0; row < rows_here; row += kAhead) {
+      Lanes<float, lanes()> d[kAhead] = {}, h[kAhead] = {}, before[kAhead] = {};
+      ZS_UNROLL
+      for (unsigned r = 0; r < kAhead; ++r) {
+        if (row + r >= rows_here) continue;
+        const int64_t at = (first + row + r) * width + column;
+        d[r] = Load<lanes()>(d_y, at);
+        h[r] = Load<lanes()>(normalized, at);
+        if (accumulate) before[r] = Load<lanes()>(d_x, at);
       }
-      const auto to = static_cast<size_t>(int64_t{b.index()} * width + column);
-      partial_weight[to] = sum_weight;
-      partial_bias[to] = sum_bias;
-      partial_d_x[to] = sum_d_x;
+      ZS_UNROLL
+      for (unsigned r = 0; r < kAhead; ++r) {
+        if (row + r >= rows_here) continue;
+        Lanes<float, lanes()> gradient;
+        for (int j = 0; j < lanes(); ++j) {
+          sum_bias.v[j] += d[r].v[j];
+          sum_weight.v[j] = fmaf(d[r].v[j], h[r].v[j], sum_weight.v[j]);
+          gradient.v[j] = scale[row + r] * fmaf(-h[r].v[j], slope[row + r], d[r].v[j] * w.v[j] - mean[row + r]);
+          if (accumulate) gradient.v[j] = before[r].v[j] + gradient.v[j];
+          sum_d_x.v[j] += gradient.v[j];
+        }
+        const int64_t at = (first + row + r) * width + column;
+        Store(gradient, d_x, at);
+        if (rounded.n != 0) Store(gradient, rounded, at);
+      }
     }
-  });
+    const int64_t to = int64_t{b.index()} * width + column;
+    Store(sum_weight, partial_weight, to);
+    Store(sum_bias, partial_bias, to);
+    Store(sum_d_x, partial_d_x, to);
+  };
+  b.ForEachThread([&](unsigned t) { ForLanes<2>(Thread{0, t, 1, b.threads()}, width, aligned, add_columns); });
 }
 
 float InverseOf(int64_t width) { return 1.0f / static_cast<float>(width); }
@@ -123,8 +149,11 @@ template <class T, class Gradient>
 cudaError_t LaunchBackward(cudaStream_t stream, const LayerNormGradient& a, WriteMode mode) {
   const int64_t width = a.weight.elements(), rows = a.d_y.elements() / width;
   const Grid grid{static_cast<unsigned>(PartialRows(rows)), kBackwardThreads};
+  const bool aligned = width % 4 == 0 &&
+                       Aligned({a.d_y, a.normalized, a.weight, a.d_x, a.partials.weight, a.partials.bias, a.partials.d_x}) &&
+                       (a.rounded.empty() || Aligned({a.rounded}));
   return LaunchBlocks<BackwardKernel<T, Gradient>, kBackwardThreads>(
-      stream, grid, rows, width, InverseOf(width), mode == WriteMode::kAccumulate, Reads<Gradient>(a.d_y),
+      stream, grid, aligned, rows, width, InverseOf(width), mode == WriteMode::kAccumulate, Reads<Gradient>(a.d_y),
       Reads<T>(a.normalized), Reads<float>(a.inverse_deviation), Reads<T>(a.weight), Updates<float>(a.d_x),
       Writes<T>(a.rounded), Writes<float>(a.partials.weight), Writes<float>(a.partials.bias), Writes<float>(a.partials.d_x));
 }
@@ -135,10 +164,11 @@ cudaError_t LayerNorm(cudaStream_t stream, const Array& x, const Array& weight, 
                       const Array& inverse_deviation, const Array& y) {
   if (x.empty()) return cudaSuccess;
   const int64_t width = weight.elements(), rows = x.elements() / width;
+  const bool aligned = width % 4 == 0 && Aligned({x, weight, bias, normalized, y});
   cudaError_t error = cudaSuccess;
   VisitActivation(y.dtype(), [&]<class T>(TypeTag<T>) {
-    error = LaunchBlocks<ForwardKernel<T>>(stream, GridForRows(rows), rows, width, InverseOf(width), Reads<float>(x),
-                                           Reads<T>(weight), Reads<T>(bias), Writes<T>(normalized),
+    error = LaunchBlocks<ForwardKernel<T>>(stream, GridForRows(rows), aligned, rows, width, InverseOf(width),
+                                           Reads<float>(x), Reads<T>(weight), Reads<T>(bias), Writes<T>(normalized),
                                            Writes<float>(inverse_deviation), Writes<T>(y));
   });
   return error;
@@ -148,10 +178,11 @@ cudaError_t LayerNormOutput(cudaStream_t stream, const Array& normalized, const 
                             const Array& y) {
   if (y.empty()) return cudaSuccess;
   const int64_t width = weight.elements(), rows = y.elements() / width;
+  const bool aligned = width % 4 == 0 && Aligned({normalized, weight, bias, y});
   cudaError_t error = cudaSuccess;
   VisitActivation(y.dtype(), [&]<class T>(TypeTag<T>) {
-    error = LaunchBlocks<OutputKernel<T>>(stream, GridForRows(rows), rows, width, Reads<T>(normalized), Reads<T>(weight),
-                                          Reads<T>(bias), Writes<T>(y));
+    error = LaunchBlocks<OutputKernel<T>>(stream, GridForRows(rows), aligned, rows, width, Reads<T>(normalized),
+                                          Reads<T>(weight), Reads<T>(bias), Writes<T>(y));
   });
   return error;
 }

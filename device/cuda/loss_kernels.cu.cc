@@ -1,5 +1,6 @@
 #include "zeroshard/device/cuda/loss_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -7,12 +8,31 @@
 
 #include "zeroshard/device/convert.h"
 #include "zeroshard/device/cuda/exponential.h"
+#include "zeroshard/device/cuda/fours.h"
+#include "zeroshard/device/cuda/lanes.h"
 #include "zeroshard/device/cuda/launch.h"
 #include "zeroshard/device/cuda/sixteens.h"
 #include "zeroshard/device/dtype_visitor.h"
 
 namespace zeroshard::device::cuda {
 namespace {
+
+// Loads of a lane that are under way at a time, of few lanes: rows have no more of them, since their sums have one order.
+constexpr int kAhead = 8;
+
+// body(i, x[at + i]) for a lane's i in [0, n), in order.
+template <class Body>
+ZS_DEVICE void ForEachOfLane(unsigned t, const In<float>& x, int64_t at, int64_t n, const Body& body) {
+  int64_t i = Lane(t);
+  for (; i + (kAhead - 1) * kLanesOfRow < n; i += kAhead * kLanesOfRow) {
+    float loaded[kAhead];
+    ZS_UNROLL
+    for (int j = 0; j < kAhead; ++j) loaded[j] = x[static_cast<size_t>(at + i + j * kLanesOfRow)];
+    ZS_UNROLL
+    for (int j = 0; j < kAhead; ++j) body(i + j * kLanesOfRow, loaded[j]);
+  }
+  for (; i < n; i += kLanesOfRow) body(i, x[static_cast<size_t>(at + i)]);
+}
 
 // What exponentials are stored times: fp16 has no small numbers.
 template <class T>
@@ -33,7 +53,7 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
   });
   ForEachRow(b, rows, [&](unsigned t, int64_t row) {
     float most = least;
-    for (int64_t i = Lane(t); i < n; i += kLanesOfRow) most = Greater()(most, logits[static_cast<size_t>(row * stride + i)]);
+    ForEachOfLane(t, logits, row * stride, n, [&](int64_t, float logit) { most = Greater()(most, logit); });
     greatest[t] = most;
     // Exponentials may take the logits' place.
     const int64_t target = targets[static_cast<size_t>(row)] - columns.first;
@@ -46,12 +66,11 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
     const float before = anew ? least : maximum[static_cast<size_t>(row)];
     const float shift = Greater()(before, greatest[t]);
     float own = 0;
-    for (int64_t i = Lane(t); i < n; i += kLanesOfRow) {
-      const auto at = static_cast<size_t>(row * stride + i);
-      const float e = Exponential(logits[at] - shift);
+    ForEachOfLane(t, logits, row * stride, n, [&](int64_t i, float logit) {
+      const float e = Exponential(logit - shift);
       own += e;
-      exponentials[at] = Narrow<T>(kStoredScale<T> == 1 ? e : e * kStoredScale<T>);
-    }
+      exponentials[static_cast<size_t>(row * stride + i)] = Narrow<T>(kStoredScale<T> == 1 ? e : e * kStoredScale<T>);
+    });
     added[t] = own;
   });
   b.FoldGroups<kLanesOfRow>(added, Plus());
@@ -66,16 +85,25 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
   });
 }
 
+// Of a row, the columns that one block of the gradient takes.
+constexpr int64_t kColumnsOfBlock = 2048;
+int64_t BlocksOfRow(const VocabularyColumns& columns) {
+  return std::max<int64_t>(1, (columns.count + kColumnsOfBlock - 1) / kColumnsOfBlock);
+}
+
+// A block takes a part of the columns of kRowsOfBlock rows; aligned: rows begin where four elements may be loaded at a time.
 template <class T>
-ZS_DEVICE void GradientKernel(Block& b, VocabularyColumns columns, float scale, InOut<T> exponentials, In<int32_t> targets,
-                              In<float> maximum, In<double> sum, In<float> target_logit, In<float> block_maximum,
-                              In<float> loss_scale) {
+ZS_DEVICE void GradientKernel(Block& b, bool aligned, int64_t parts, VocabularyColumns columns, float scale,
+                              InOut<T> exponentials, In<int32_t> targets, In<float> maximum, In<double> sum,
+                              In<float> target_logit, In<float> block_maximum, In<float> loss_scale) {
   const auto rows = static_cast<int64_t>(targets.n);
-  const int64_t n = columns.count, stride = columns.row_stride();
+  const int64_t stride = columns.row_stride(), block_of_rows = b.index() / parts;
+  const int64_t begin = b.index() % parts * kColumnsOfBlock;
+  const int64_t end = begin + kColumnsOfBlock < columns.count ? begin + kColumnsOfBlock : columns.count;
   ZS_SHARED(float, factor, kRowsOfBlock);
   ZS_SHARED(float, at_target, kRowsOfBlock);
   // What a row is multiplied by, once for its threads.
-  ForEachRow(b, rows, [&](unsigned t, int64_t at) {
+  ForEachRowOf(b, block_of_rows, rows, [&](unsigned t, int64_t at) {
     if (Lane(t) != 0) return;
     const auto row = static_cast<size_t>(at);
     const float of_row = targets[row] < 0 ? 0.0f : loss_scale.n == 0 ? scale : scale * loss_scale[0];
@@ -85,17 +113,22 @@ ZS_DEVICE void GradientKernel(Block& b, VocabularyColumns columns, float scale, 
     factor[t / kLanesOfRow] = static_cast<float>(adjusted / sum[row] * of_row / kStoredScale<T>);
     // From the logit: the stored exponential is rounded, and what is left beside 1 may be small.
     const int64_t target = targets[row] - columns.first;
-    if (target < 0 || target >= n) return;
+    if (target < begin || target >= end) return;
     const double apart = static_cast<double>(target_logit[row]) - maximum[row];
     at_target[t / kLanesOfRow] = static_cast<float>((std::exp(apart) / sum[row] - 1) * of_row);
   });
-  ForEachRow(b, rows, [&](unsigned t, int64_t row) {
+  ForEachRowOf(b, block_of_rows, rows, [&](unsigned t, int64_t row) {
     const int64_t target = targets[static_cast<size_t>(row)] - columns.first;
-    const float by = factor[t / kLanesOfRow];
-    for (int64_t i = Lane(t); i < n; i += kLanesOfRow) {
-      T& e = exponentials[static_cast<size_t>(row * stride + i)];
-      e = Narrow<T>(i == target ? at_target[t / kLanesOfRow] : Widen(e) * by);
-    }
+    const float by = factor[t / kLanesOfRow], own = at_target[t / kLanesOfRow];
+    const auto change = [&](auto lanes, int64_t i) {
+      auto e = Load<lanes()>(exponentials, row * stride + i);
+      for (int j = 0; j < lanes(); ++j) e.v[j] = i + j == target ? own : e.v[j] * by;
+      Store(e, exponentials, row * stride + i);
+    };
+    const int64_t whole = aligned ? end - (end - begin) % 4 : begin;
+    ZS_UNROLL_BY(4)
+    for (int64_t i = begin + 4 * Lane(t); i < whole; i += 4 * kLanesOfRow) change(std::integral_constant<int, 4>(), i);
+    for (int64_t i = whole + Lane(t); i < end; i += kLanesOfRow) change(std::integral_constant<int, 1>(), i);
   });
 }
 
@@ -134,12 +167,16 @@ cudaError_t LossExponentials(cudaStream_t stream, VocabularyColumns columns, con
 cudaError_t LossGradient(cudaStream_t stream, VocabularyColumns columns, const LossRows& rows, const Array& block_maximum,
                          float scale, const Array& exponentials, const Array& loss_scale) {
   if (rows.targets.empty()) return cudaSuccess;
+  const bool aligned = columns.row_stride() % 4 == 0 && Aligned({exponentials});
+  const int64_t parts = BlocksOfRow(columns);
+  Grid grid = GridForRows(rows.targets.elements());
+  grid.blocks *= static_cast<unsigned>(parts);
   cudaError_t error = cudaSuccess;
   VisitActivation(exponentials.dtype(), [&]<class T>(TypeTag<T>) {
-    error = LaunchBlocks<GradientKernel<T>>(
-        stream, GridForRows(rows.targets.elements()), columns, scale, Updates<T>(exponentials), Reads<int32_t>(rows.targets),
-        Reads<float>(rows.maximum), Reads<double>(rows.sum), Reads<float>(rows.target_logit), Reads<float>(block_maximum),
-        Reads<float>(loss_scale));
+    error = LaunchBlocks<GradientKernel<T>>(stream, grid, aligned, parts, columns, scale, Updates<T>(exponentials),
+                                            Reads<int32_t>(rows.targets), Reads<float>(rows.maximum),
+                                            Reads<double>(rows.sum), Reads<float>(rows.target_logit),
+                                            Reads<float>(block_maximum), Reads<float>(loss_scale));
   });
   return error;
 }

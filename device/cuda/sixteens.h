@@ -27,13 +27,18 @@ inline Grid GridForRows(int64_t rows) {
 
 ZS_DEVICE int64_t Lane(unsigned t) { return t % kLanesOfRow; }
 
-// A phase: body(t, row) for each thread that has a row.
+// A phase: body(t, row) for each thread that has a row, of the block_of_rows-th kRowsOfBlock rows.
 template <class Body>
-ZS_DEVICE void ForEachRow(Block& b, int64_t rows, const Body& body) {
+ZS_DEVICE void ForEachRowOf(Block& b, int64_t block_of_rows, int64_t rows, const Body& body) {
   b.ForEachThread([&](unsigned t) {
-    const int64_t row = int64_t{b.index()} * kRowsOfBlock + t / kLanesOfRow;
+    const int64_t row = block_of_rows * kRowsOfBlock + t / kLanesOfRow;
     if (row < rows) body(t, row);
   });
+}
+// The same where each block takes the rows of its number.
+template <class Body>
+ZS_DEVICE void ForEachRow(Block& b, int64_t rows, const Body& body) {
+  ForEachRowOf(b, b.index(), rows, body);
 }
 
 struct Plus {
