@@ -95,7 +95,8 @@ ZS_DEVICE void DotsKernel(Block& b, AttentionSpec spec, In<T> out, In<T> d_out, 
     const HeadPlace place = BlockOf(spec, row, spec.context).place;
     const int64_t at = place.InRows(row % spec.context);
     for (int64_t i = Lane(t); i < spec.head_width; i += kLanesOfRow) {
-      sum[t] = fmaf(Widen(d_out[static_cast<size_t>(at + i)]), Widen(out[static_cast<size_t>(at + i)]), sum[t]);
+      sum[t] =
+          fmaf(WidenUniformly(d_out[static_cast<size_t>(at + i)]), WidenUniformly(out[static_cast<size_t>(at + i)]), sum[t]);
     }
   });
   b.FoldGroups<kLanesOfRow>(sum, Plus());

@@ -65,7 +65,7 @@ struct AttentionTiles {
       if (column >= place.head_width) continue;
       const bool is_there = position < place.context;
       tile[Row(t) * (place.head_width + 1) + column] =
-          is_there ? Widen(x[static_cast<size_t>(at(position) + column)]) : 0.0f;
+          is_there ? WidenUniformly(x[static_cast<size_t>(at(position) + column)]) : 0.0f;
     }
   }
 
@@ -105,7 +105,7 @@ struct AttentionTiles {
     ZS_UNROLL
     for (int j = 0; j < kColumns; ++j) {
       const unsigned column = Column(t, j);
-      if (column < place.head_width) x[static_cast<size_t>(at(position) + column)] = Narrow<T>(numbers[j] * factor);
+      if (column < place.head_width) x[static_cast<size_t>(at(position) + column)] = NarrowUniformly<T>(numbers[j] * factor);
     }
   }
 };

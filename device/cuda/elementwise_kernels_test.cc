@@ -1,4 +1,6 @@
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -64,6 +66,29 @@ TEST_P(ElementwiseKernels, ConvertAndAccumulateHaveTheBitsOfTheCpu) {
       }
     }
   }
+}
+
+// Each fp16 number, and what lies about it, and halfway to the next, in fp32.
+TEST_P(ElementwiseKernels, EveryFp16NumberConvertsAsOnTheCpu) {
+  std::vector<Float16> narrow;
+  std::vector<float> wide;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    narrow.push_back({static_cast<uint16_t>(bits)});
+    const float here = ToFloat(narrow.back());
+    const float middle = (here + ToFloat(Float16{static_cast<uint16_t>(bits + 1)})) / 2;
+    for (const float x : {here, middle}) {
+      for (const uint32_t beside : {~0u, 0u, 1u}) wide.push_back(std::bit_cast<float>(std::bit_cast<uint32_t>(x) + beside));
+    }
+  }
+  KernelPair pair;
+  const Both x = pair.MakeOf(narrow, DType::kFloat16), widened = pair.Make(x.cpu.elements(), DType::kFloat32);
+  const Both y = pair.MakeOf(wide), narrowed = pair.Make(y.cpu.elements(), DType::kFloat16);
+  pair.Run([&](const Side& s) {
+    s.elementwise.Convert(s.stream, s(x), s(widened));
+    s.elementwise.Convert(s.stream, s(y), s(narrowed));
+  });
+  pair.ExpectSame(widened);
+  pair.ExpectSame(narrowed);
 }
 
 TEST_P(ElementwiseKernels, UnalignedArraysGiveTheSameBits) {

@@ -9,6 +9,7 @@
 //   });
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -26,6 +27,37 @@
 #endif
 
 namespace zeroshard::device::cuda {
+
+// As Widen and Narrow of convert.h, bit for bit. Those branch by what a fp16 number is, and threads of a warp that go different ways go
+// one after the other; these choose among results.
+template <class T>
+ZS_DEVICE typename WideOf<T>::type WidenUniformly(T x) {
+  return Widen(x);
+}
+ZS_DEVICE float WidenUniformly(Float16 x) {
+  const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fffu) << 13;
+  const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
+  // The exponent counts from 127 - 15 on; what is subnormal becomes normal, exactly.
+  const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
+  const uint32_t other = magnitude | 0x7f800000u | (magnitude > 0x0f800000u ? 0x400000u : 0u);
+  return std::bit_cast<float>(sign | (magnitude >= 0x0f800000u ? other : finite));
+}
+template <class T, class Wide>
+ZS_DEVICE T NarrowUniformly(Wide x) {
+  if constexpr (std::is_same_v<T, Float16> && std::is_same_v<Wide, float>) {
+    const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffffu;
+    const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+    // fp16's subnormals count in 2^-24, as the last bit of a fp32 number from 0.5 on does: the addition rounds.
+    const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+    const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
+    uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+    result = magnitude >= 0x477ff000u ? 0x7c00u : result;  // from 65520 on: Inf
+    result = magnitude > 0x7f800000u ? nan : result;
+    return {static_cast<uint16_t>(((bits >> 16) & 0x8000u) | result)};
+  } else {
+    return Narrow<T>(x);
+  }
+}
 
 // Neighbouring elements in the type in which arithmetic is done.
 template <class Wide, int kLanes>
@@ -57,14 +89,14 @@ template <int kLanes, class Array>
 ZS_DEVICE auto Load(const Array& x, int64_t i) {
   const auto stored = LoadAsIs<kLanes>(x, i);
   Lanes<typename WideOf<std::remove_cvref_t<decltype(x[0])>>::type, kLanes> lanes;
-  for (int j = 0; j < kLanes; ++j) lanes.v[j] = Widen(stored.v[j]);
+  for (int j = 0; j < kLanes; ++j) lanes.v[j] = WidenUniformly(stored.v[j]);
   return lanes;
 }
 template <class Wide, int kLanes, class Array>
 ZS_DEVICE void Store(const Lanes<Wide, kLanes>& lanes, const Array& y, int64_t i) {
   using T = std::remove_reference_t<decltype(y[0])>;
   Stored<T, kLanes> stored;
-  for (int j = 0; j < kLanes; ++j) stored.v[j] = Narrow<T>(lanes.v[j]);
+  for (int j = 0; j < kLanes; ++j) stored.v[j] = NarrowUniformly<T>(lanes.v[j]);
   StoreAsIs(stored, y, i);
 }
 

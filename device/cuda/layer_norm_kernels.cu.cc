@@ -44,7 +44,7 @@ ZS_DEVICE void ForwardKernel(Block& b, bool aligned, int64_t rows, int64_t width
     ForLanes(InRow(t), width, aligned, [&](auto lanes, int64_t i) {
       auto h = Load<lanes()>(x, row * width + i);
       const auto w = Load<lanes()>(weight, i), add = Load<lanes()>(bias, i);
-      for (auto& element : h.v) element = Widen(Narrow<T>((element - mean[t]) * inverse));
+      for (auto& element : h.v) element = WidenUniformly(NarrowUniformly<T>((element - mean[t]) * inverse));
       Store(h, normalized, row * width + i);
       for (int j = 0; j < lanes(); ++j) h.v[j] = fmaf(h.v[j], w.v[j], add.v[j]);
       Store(h, y, row * width + i);
@@ -88,9 +88,9 @@ ZS_DEVICE void BackwardKernel(Block& b, bool aligned, int64_t rows, int64_t widt
       float own_sum = 0, own_product = 0;
       for (int64_t i = Lane(t); row < count && i < width; i += kLanesOfRow) {
         const auto at = static_cast<size_t>((first + row) * width + i);
-        const float e = Widen(d_y[at]) * Widen(weight[static_cast<size_t>(i)]);
+        const float e = WidenUniformly(d_y[at]) * WidenUniformly(weight[static_cast<size_t>(i)]);
         own_sum += e;
-        own_product = fmaf(e, Widen(normalized[at]), own_product);
+        own_product = fmaf(e, WidenUniformly(normalized[at]), own_product);
       }
       sum[t] = own_sum;
       product[t] = own_product;

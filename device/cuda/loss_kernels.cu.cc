@@ -69,7 +69,8 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
     ForEachOfLane(t, logits, row * stride, n, [&](int64_t i, float logit) {
       const float e = Exponential(logit - shift);
       own += e;
-      exponentials[static_cast<size_t>(row * stride + i)] = Narrow<T>(kStoredScale<T> == 1 ? e : e * kStoredScale<T>);
+      exponentials[static_cast<size_t>(row * stride + i)] =
+          NarrowUniformly<T>(kStoredScale<T> == 1 ? e : e * kStoredScale<T>);
     });
     added[t] = own;
   });

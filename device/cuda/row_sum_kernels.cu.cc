@@ -27,7 +27,7 @@ ZS_DEVICE void SumKernel(Block& b, int64_t rows, int64_t width, bool accumulate,
   ZS_SHARED(float, groups, 2 * kGroups * kColumns);
   PerThread<float> total;
   b.ForEachThread([&](unsigned t) { total[t] = 0; });
-  const auto at = [&](int64_t row, int64_t column) { return Widen(x[static_cast<size_t>(row * width + column)]); };
+  const auto at = [&](int64_t row, int64_t column) { return WidenUniformly(x[static_cast<size_t>(row * width + column)]); };
   for (int64_t turn = 0; turn <= turns; ++turn) {
     b.ForEachThread([&](unsigned t) {
       const int64_t column = first + t % kColumns;
