@@ -64,14 +64,16 @@ TEST_F(GpuCheckOfKernels, ASanitizerThatDoesNotKnowTheMachineIsLeftOutOnceAndFai
 // Though it ends with 0.
 TEST_F(GpuCheckOfKernels, WhatWasSkippedHasNotPassed) {
   SuitesThatEnd(
-      "case $filter in\n  Plain*) echo '[  PASSED  ] 0 tests.'; echo '[  SKIPPED ] 1 test, listed below:' ;;\n"
+      "case $filter in\n  Plain*) echo 'a.cc:3: Skipped'; echo 'no GPU'; echo '[  PASSED  ] 0 tests.'; echo '[  SKIPPED ] 1 "
+      "test, listed below:' ;;\n"
       "  *Reduce*) echo '[  PASSED  ] 1 test.'; echo '[  SKIPPED ] 1 test, listed below:' ;;\n"
-      "  *) echo '[  PASSED  ] 9 tests.' ;;\nesac");
+      "  *Planned*) echo '[  PASSED  ] 0 tests.' ;;\n  *) echo '[  PASSED  ] 9 tests.' ;;\nesac");
   Sanitizer("");
   EXPECT_EQ(bundle_.Check("1").code, 1);
   EXPECT_EQ(bundle_.Named(1, "kernels")["passed"], true);
-  EXPECT_EQ(bundle_.Named(1, "kernels_sanitized_Plain")["error"], "no test has run");
+  EXPECT_EQ(bundle_.Named(1, "kernels_sanitized_Plain")["error"], "tests were skipped: no GPU");
   EXPECT_EQ(bundle_.Named(1, "kernels_sanitized_Reduce")["error"], "tests were skipped");
+  EXPECT_EQ(bundle_.Named(1, "kernels_sanitized_PlannedKernels")["error"], "no test has run");
 }
 
 // A suite that does not end takes no more than its share of the phase.

@@ -177,8 +177,8 @@ TEST_F(GpuCheckOfNccl, HoldsItsOwnSumsToTheirBoundInEveryDTypeAndNumberOfRanks) 
   std::stringstream calls;
   calls << std::ifstream(heard_).rdbuf();
   // On two GPUs.
-  EXPECT_THAT(calls.str(), HasSubstr("--reduction=native --nproc=2 --timeout=25 --dtype=fp16"));
-  EXPECT_THAT(calls.str(), HasSubstr("--reduction=native --nproc=3 --timeout=25 --share_gpu --dtype=fp16"));
+  EXPECT_THAT(calls.str(), HasSubstr("--reduction=native --nproc=2 --timeout=40 --dtype=fp16"));
+  EXPECT_THAT(calls.str(), HasSubstr("--reduction=native --nproc=3 --timeout=40 --share_gpu --dtype=fp16"));
 }
 
 TEST_F(GpuCheckOfNccl, HasGloosBitsByTheTree) {

@@ -11,6 +11,7 @@
 namespace zeroshard::tools {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -22,13 +23,21 @@ class GpuCheckOfTraining : public ::testing::Test {
   void TrainThatTakes(double floor_s) {
     std::ostringstream train;
     const std::string watched = bundle_.path() + "/watched";  // the card has been asked
-    train << "for flag; do\n  case $flag in\n    --step_floor)\n      until [ -e " << watched << " ]; do :; done\n      rm "
-          << watched << "\n      echo '{\"floor_s_median\": " << floor_s << "}'\n      exit 0 ;;\n"
+    train << "echo \"$*\" >>" << bundle_.path()
+          << "/heard\nfor flag; do\n  case $flag in\n    --step_floor)\n      until [ -e " << watched
+          << " ]; do :; done\n      rm " << watched << "\n      echo '{\"floor_s_median\": " << floor_s
+          << "}'\n      exit 0 ;;\n"
           << "    --summary=*) summary=${flag#--summary=} ;;\n  esac\ndone\n"
           << "echo '{\"step_s_median\": 0.1, \"tokens_per_s\": 327680, \"mfu\": 0.5, \"dtype\": \"bf16\"}' >\"$summary\"";
     bundle_.Program("payload/bin/train", train.str());
     bundle_.Program("path/nvidia-smi",
                     "printf 'NVIDIA H100 80GB HBM3, 580.1, %s, 1980, 650.0, 700.00, 99\\n' 1700 1600 1800; : >" + watched);
+  }
+  // The flags of all trains, and what a peer has made of its own.
+  std::string Heard() const {
+    std::stringstream heard;
+    heard << std::ifstream(bundle_.path() + "/heard").rdbuf();
+    return heard.str();
   }
   // What the peer says; anything else that is asked of it is Python's.
   void PeerThatSays(const std::string& says) {
@@ -69,6 +78,8 @@ TEST_F(GpuCheckOfTraining, HoldsStageThreeAgainstStageZeroOnSeveralGpus) {
   const Json stages = bundle_.Named(4, "compare_stages");
   EXPECT_EQ(stages["passed"], true) << stages;
   EXPECT_EQ(stages["result"]["of_stage_0"], 1.0) << stages;
+  // Each rank has its own rows.
+  EXPECT_THAT(Heard(), ContainsRegex("--backend=nccl --nproc=2 --stage=3 --dtype=bf16 .*--layers=12 .*--batch=32 "));
 }
 
 TEST_F(GpuCheckOfTraining, IsHeldAgainstPyTorchWhereItIsThere) {
@@ -78,10 +89,7 @@ TEST_F(GpuCheckOfTraining, IsHeldAgainstPyTorchWhereItIsThere) {
   const Json compared = bundle_.Named(4, "compare_torch_124M");
   EXPECT_EQ(compared["error"], "of_torch is to be 1.05");
   EXPECT_NEAR(compared["result"]["of_torch"].get<double>(), 1.024, 1e-9);
-  std::stringstream heard;
-  heard << std::ifstream(bundle_.path() + "/heard").rdbuf();
-  EXPECT_THAT(heard.str(),
-              HasSubstr("--layers=36 --heads=20 --width=1280 --batch=32 --context=1024 --vocab=50304 --steps=20"));
+  EXPECT_THAT(Heard(), HasSubstr("--layers=36 --heads=20 --width=1280 --batch=32 --context=1024 --vocab=50304 --steps=20"));
 }
 
 TEST_F(GpuCheckOfTraining, SaysWhyPyTorchHasNotRun) {

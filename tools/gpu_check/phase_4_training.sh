@@ -34,10 +34,10 @@ train_check() {
   check "$1" bash -c 'summary=$1; shift; "$@" --summary="$summary" >&2 && cat "$summary"' train "$results/$1.summary" "${@:2}"
 }
 
-# flags_of LAYERS HEADS WIDTH BATCH: sets `flags`, of a model and its step.
+# flags_of LAYERS HEADS WIDTH: sets `flags`, of a model and a rank's micro-batch.
 flags_of() {
   # shellcheck disable=SC2206
-  flags=(--layers="$1" --heads="$2" --width="$3" --batch="$4" $shape)
+  flags=(--layers="$1" --heads="$2" --width="$3" --batch="$batch" $shape)
 }
 
 # What both runs have, but for the number of ranks and the stage.
@@ -45,7 +45,7 @@ training=(--dtype=bf16 --clip=1 --sample=0 --data="$tokens")
 
 own_products() {
   local size=$1 of_floor=$5 of_peak=$6
-  flags_of "${@:2:3}" "$batch"
+  flags_of "${@:2:3}"
   local run=("$bin/train" --device=cuda --backend=gloo --nproc=1 --stage=0 "${training[@]}" "${flags[@]}")
   watch_card "$size"
   train_check "train_$size" "${run[@]}"
@@ -57,7 +57,7 @@ own_products() {
 # What stage 3 costs on all GPUs.
 all_gpus() {
   local stage
-  flags_of "${@:2:3}" $((batch * gpus))
+  flags_of "${@:2:3}"
   for stage in 0 3; do
     train_check "train_stage_$stage" "$bin/train" --backend=nccl --nproc="$gpus" --stage=$stage "${training[@]}" "${flags[@]}"
   done
@@ -65,7 +65,7 @@ all_gpus() {
 }
 
 torch() {
-  flags_of "${@:2:3}" "$batch"
+  flags_of "${@:2:3}"
   libraries=$callers_library_path most=$torch_seconds rule=peer \
     check "torch_$1" python3 "$parts/gpu_peer.py" "${flags[@]}"
   # Where it could not run there is nothing to compare.

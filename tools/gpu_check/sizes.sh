@@ -9,7 +9,7 @@ golden_seconds=60
 nccl_seconds=75
 train_seconds=100
 torch_seconds=180
-timeout=--timeout=25
+timeout=--timeout=40
 
 stages=(0 1 2 3)
 ranks=(2 3 4)
@@ -24,6 +24,7 @@ models="
 774M 36 20 1280 0.80 0.45
 "
 shape="--context=1024 --vocab=50304 --steps=20"
+# Rows of each rank: 32768 tokens.
 batch=32
 least_of_torch=1.05
 least_of_stage_0=0.95

@@ -41,15 +41,18 @@ def count_tests(out):
     if not ran:
         begun = re.findall(r"(?m)^\[ RUN +\] (\S+)", out)
         return {"tests": len(re.findall(r"(?m)^\[ +OK \]", out)), "in": begun[-1] if begun else "no test yet"}
-    return {"tests": int(ran[-1]), "skipped": int(skipped[-1]) if skipped else 0}
+    if not skipped:
+        return {"tests": int(ran[-1]), "skipped": 0}
+    why = re.search(r": Skipped\n(.+)", out)
+    return {"tests": int(ran[-1]), "skipped": int(skipped[-1]), "why_skipped": ": " + why.group(1) if why else ""}
 
 
 def broken_rule(result):
     """Why a program that ended as it should has not passed; empty: it has."""
     if rule in ("tests", "sanitized"):
-        if result["tests"] == 0:
+        if result["tests"] == 0 and not result.get("skipped", 0):
             return "no test has run"
-        return "tests were skipped" if result.get("skipped", 0) else ""
+        return "tests were skipped" + result["why_skipped"] if result.get("skipped", 0) else ""
     if rule == "golden":
         for key, bound in BOUNDS.items():
             value = result.get(key) if isinstance(result, dict) else None
