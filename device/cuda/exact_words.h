@@ -59,10 +59,13 @@ ZS_DEVICE void AddExactly(Block& b, int64_t count, const InOut<int64_t>& words, 
     }
     of_threads[t] = held;
   });
+  // The threads that had anything to add; of small parameters, of which there are many, few.
+  const int64_t left = count - int64_t{b.index()} * b.threads();
+  const unsigned busy = left < b.threads() ? static_cast<unsigned>(left < 0 ? 0 : left) : b.threads();
   b.ForEachThread([&](unsigned t) {
     for (auto word = static_cast<int>(t); word < kExactSumWords; word += static_cast<int>(b.threads())) {
       int64_t sum = 0;
-      for (unsigned of = 0; of < b.threads(); ++of) {
+      for (unsigned of = 0; of < busy; ++of) {
         const int digit = word - of_threads[of].first;
         if (digit >= 0 && digit < 3) sum += of_threads[of].parts[digit];
       }

@@ -2,8 +2,9 @@
 //
 // The doubles are the calls that we make of the CUDA runtime (and cuBLASLt, and NCCL), over host memory, on device/late's engine: addresses
 // that host code cannot touch, streams that run as late as they may, clocks that end the test (exit code 99) at two unordered
-// accesses; any other call of theirs ends it by its name, and so does code that is loaded too late (loading.h). Each device has an engine of its own, from its first stream, event or memory until its last is gone. What a test does not set
-// comes from the environment, so that processes can be told too:
+// accesses; any other call of theirs ends it by its name, and so does code that is loaded too late (loading.h), or a call of a stream or
+// an event on a thread whose current device is another. Each device has an engine of its own, from its first stream, event or memory until
+// its last is gone. What a test does not set comes from the environment, so that processes can be told too:
 //   ZEROSHARD_DOUBLE_DEVICES  number of devices; default 8
 //   ZEROSHARD_DOUBLE_ORDER    at_once, lazy (default), communication_first, compute_first, random
 //   ZEROSHARD_DOUBLE_SEED     of random
