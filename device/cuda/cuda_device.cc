@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/cpu/host_buffer.h"
@@ -146,14 +147,17 @@ class OneCudaDevice final : public CudaDevice {
     return absl::UnimplementedError(absl::StrCat("device/cuda cannot adopt ", bytes, " bytes that are not its own GPU's"));
   }
 
+  // A plan's first run takes as much memory as the model's largest activations, in a piece that these, one buffer, would not fit into.
   absl::StatusOr<std::unique_ptr<Gemm>> PlanGemm(const GemmSpec& spec) override {
     std::lock_guard<std::mutex> lock(planning_);
+    const absl::Cleanup give_back = [this] { memory_.GiveBackUnused(); };
     ZS_RETURN_IF_ERROR(MakeProducts());
     return products_->Plan(spec);
   }
   absl::StatusOr<std::unique_ptr<GeluGemm>> PlanGeluGemm(const GemmSpec& spec) override {
     {
       std::lock_guard<std::mutex> lock(planning_);
+      const absl::Cleanup give_back = [this] { memory_.GiveBackUnused(); };
       ZS_RETURN_IF_ERROR(MakeProducts());
       auto both = products_->PlanGelu(spec);
       if (!absl::IsUnimplemented(both.status())) return both;
@@ -161,6 +165,7 @@ class OneCudaDevice final : public CudaDevice {
     return PlanGeluAfterGemm(*this, spec);
   }
   absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) override {
+    const absl::Cleanup give_back = [this] { memory_.GiveBackUnused(); };
     return PlanCudaAttention(spec, *this, setup_);
   }
 
@@ -171,6 +176,7 @@ class OneCudaDevice final : public CudaDevice {
   absl::Status TakeProductChoices(std::string_view choices) override {
     std::lock_guard<std::mutex> lock(planning_);
     choices_ = std::string(choices);
+    const absl::Cleanup give_back = [this] { memory_.GiveBackUnused(); };
     return products_ == nullptr ? absl::OkStatus() : products_->TakeChoices(choices);
   }
 

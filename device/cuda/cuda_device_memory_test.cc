@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "zeroshard/device/cuda/cuda_device.h"
 #include "zeroshard/device/cuda/doubles/control.h"
+#include "zeroshard/device/gemm.h"
 
 namespace zeroshard::device::cuda {
 namespace {
@@ -81,6 +82,19 @@ TEST(CudaDeviceMemory, OfTheCardIsToldBesideTheLedger) {
   EXPECT_EQ(device->card_memory()->vendor_bytes, now.vendor_bytes + 7000);
   cudaFree(other);
   EXPECT_FALSE(device->host().card_memory().has_value());
+}
+
+TEST(CudaDeviceMemory, OfAPlansFirstRunIsGivenBack) {
+  auto device = Make({.piece_bytes = 1 << 20});
+  ASSERT_TRUE(device->PlanGemm({.m = 8, .k = 8, .n = 8}).ok());  // The vendor's workspace stays.
+  const int64_t used = device->UsedBytes(), calls = doubles::ResourceCalls();
+  const GemmSpec spec{.m = 1024, .k = 16, .n = 1024, .transpose_b = true, .bias = true, .input = DType::kBfloat16};
+  ASSERT_TRUE(device->PlanGemm(spec).ok());
+  EXPECT_GT(doubles::ResourceCalls(), calls);
+  EXPECT_EQ(device->UsedBytes(), used);
+  const std::string choices = device->ProductChoices();
+  ASSERT_TRUE(device->TakeProductChoices(choices).ok());
+  EXPECT_EQ(device->UsedBytes(), used);
 }
 
 TEST(CudaDeviceMemory, NoBytesGiveAnEmptyValidBuffer) {

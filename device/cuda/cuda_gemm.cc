@@ -105,8 +105,8 @@ template <class Run>
 absl::Status RunOnce(const GemmSpec& s, Device& device, CudaStream& stream, Run run) {
   if (s.m * s.n == 0) return absl::OkStatus();
   const int64_t a = s.a_rows() * s.a_row_stride(), c = s.m * s.c_row_stride();
-  const int64_t elements = std::max({a, s.k * s.n, 2 * c, s.n});
-  ZS_ASSIGN_OR_RETURN(const Buffer memory, device.Allocate(4 * elements, Use::kActivations, "a product's first run"));
+  const int64_t bytes = std::max({SizeOf(s.input) * a, SizeOf(s.input) * s.k * s.n, 2 * SizeOf(s.output) * c, 4 * s.n});
+  ZS_ASSIGN_OR_RETURN(const Buffer memory, device.Allocate(bytes, Use::kActivations, "a product's first run"));
   const auto first = [&](DType dtype, int64_t count) { return memory.array(dtype).Slice(0, count); };
   run(first(s.input, a), first(s.input, s.k * s.n), first(s.output, c), s.bias ? first(s.bias_dtype, s.n) : Array(),
       memory.array(s.output).Slice(c, c));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/cuda_status.h"
@@ -61,6 +62,21 @@ void CudaMemory::Free(uint64_t address, int64_t bytes) {
   free_.DropPiece(address);
   cudaSetDevice(ordinal_);
   cudaFree(reinterpret_cast<void*>(address));
+}
+
+void CudaMemory::GiveBackUnused() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<uint64_t> unused;
+  for (const auto& [address, bytes] : free_.pieces()) {
+    if (bytes > piece_bytes_ && free_.FreePieceAt(address)) unused.push_back(address);
+  }
+  if (unused.empty()) return;
+  cudaSetDevice(ordinal_);
+  for (const uint64_t address : unused) {
+    held_.taken -= free_.pieces().at(address);
+    free_.DropPiece(address);
+    cudaFree(reinterpret_cast<void*>(address));
+  }
 }
 
 HeldBytes CudaMemory::held() {

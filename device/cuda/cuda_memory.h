@@ -1,5 +1,5 @@
-// Device memory in a few large pieces: cudaMalloc is asked for a piece when there is no room left, and pieces stay until the end, since
-// giving one back would wait for all that the GPU does.
+// Device memory in a few large pieces: cudaMalloc is asked for a piece when there is no room left, and pieces stay until the end, or until
+// somebody says that it is time to give back what is unused: that waits for all that the GPU does.
 //
 // Thread-safe.
 //
@@ -30,6 +30,9 @@ class CudaMemory {
   // Errors: kResourceExhausted with what the GPU has left.
   absl::StatusOr<uint64_t> Allocate(int64_t bytes);
   void Free(uint64_t address, int64_t bytes);
+
+  // Gives pieces that are larger than others back to CUDA, where nothing of them is in use.
+  void GiveBackUnused();
 
   HeldBytes held();
 
