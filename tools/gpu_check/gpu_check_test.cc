@@ -20,6 +20,7 @@ using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -90,6 +91,20 @@ TEST(GpuCheck, SaysWhatThereWasNoTimeFor) {
   bundle.Program("payload/bin/device_properties", "echo '{}'");
   EXPECT_EQ(bundle.Check("5", "ZEROSHARD_GPU_CHECK_SECONDS=0").code, 1);
   EXPECT_EQ(bundle.Named(5, "device_properties_0")["error"], "not begun: the phase has had its 0 seconds");
+}
+
+// And what it said last.
+TEST(GpuCheck, ACheckThatHangsIsCutOffAndLeavesTheOthersTheirTime) {
+  const BundleFolder bundle;
+  const std::string sizes = bundle.path() + "/sizes.sh";
+  std::ofstream(sizes) << "source tools/gpu_check/sizes.sh\nranks=()\nstages=(0 1)\ngolden_seconds=2\n";
+  std::filesystem::create_directories(bundle.path() + "/golden/adamw");
+  bundle.Program("payload/bin/golden",
+                 std::string("case \"$*\" in *stage=0*) echo 'rank 0 waits' >&2; exec sleep 1000 ;; esac\n") + kGolden);
+  EXPECT_EQ(bundle.Check("2", "ZEROSHARD_GPU_CHECK_SIZES=" + sizes).code, 1);
+  EXPECT_THAT(bundle.Named(2, "golden_adamw_stage_0_1")["error"].get<std::string>(),
+              MatchesRegex("cut off after [0-9]+ s, since its time was over; it said last: rank 0 waits"));
+  EXPECT_TRUE(bundle.Named(2, "golden_adamw_stage_1_1").contains("result"));
 }
 
 // What was measured before stays, and the phase ends, though its own script does not come to its end.
