@@ -1,10 +1,9 @@
 #include "zeroshard/comm/host_communicator.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <utility>

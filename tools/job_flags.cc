@@ -69,7 +69,8 @@ void JobFlags::Register(FlagSet& flags) {
       "port_range", &port_range_,
       {.group = kGroup,
        .text = "Ports at which ranks may listen, where a firewall lets through no others: two for each rank of a host,\n"
-               "      two more for each group with --shard_size. Of gloo and ucx, and of where ranks meet, unless --store says that.",
+               "      two more for each group with --shard_size. Of gloo and ucx, and of where ranks meet, unless --store "
+               "says that.",
        .example = "--port_range=20000-20099",
        .default_text = "any that is free"});
   flags.Text(

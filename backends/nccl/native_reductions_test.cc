@@ -22,7 +22,7 @@ using device::DType;
 using testing::NcclGroup;
 
 constexpr int64_t kCount = 1001;
-constexpr NcclOptions kNative{
+const NcclOptions kNative{
     .timeout = absl::Seconds(30), .reduction = comm::Reduction::kNative, .scratch_bytes = 1 << 12};  // several pieces
 
 double UnitRoundoff(DType dtype) {

@@ -1,8 +1,7 @@
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <iterator>
 #include <string>

@@ -1,12 +1,12 @@
 #include "zeroshard/backends/ucx/segment_note.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/shm.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <ctime>
 #include <filesystem>

@@ -28,9 +28,8 @@ class CudnnAttentionTest : public testing::TestWithParam<std::pair<const char*, 
       ASSERT_NE(dlopen("external/local_cuda/stubs/libcuda.so", RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
     }
     if (CheckCudnnGraphs({}, "", 0).message() == kNoCudnn) {
-      GTEST_SKIP()
-          << "cuDNN's plans of our attention graphs for " << GetParam().first
-          << ": this build is without cuDNN's frontend, headers that tools/setup.sh fetches where it finds nvcc";
+      GTEST_SKIP() << "cuDNN's plans of our attention graphs for " << GetParam().first
+                   << ": this build is without cuDNN's frontend, headers that tools/setup.sh fetches where it finds nvcc";
     }
   }
   absl::Status Check(const AttentionSpec& spec) {

@@ -1,6 +1,6 @@
 #include "zeroshard/integration_tests/faults/rank_report.h"
 
-#include <time.h>
+#include <ctime>
 
 namespace zeroshard::integration_tests {
 namespace {

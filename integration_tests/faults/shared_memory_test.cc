@@ -1,7 +1,5 @@
 // Shared memory that is small, or none, or left by ranks that were killed. In namespaces of the test's own.
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/ipc.h>
 #include <sys/mount.h>
 #include <sys/shm.h>
@@ -10,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

@@ -35,13 +35,13 @@ TEST_P(LayersTest, SeesOnlyWhatLiesBelow) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rooms, LayersTest,
-    ::testing::Values(
-        Rule{"device", {"comm", "backends", "model", "optim", "zero", "trainer", "tools", "integration_tests"}},
-        Rule{"comm", {"backends", "model", "optim", "zero", "trainer", "tools", "integration_tests"}},
-        Rule{"model", {"comm", "backends", "optim", "zero", "trainer", "tools", "integration_tests"}},
-        Rule{"optim", {"comm", "backends", "model", "zero", "trainer", "tools", "integration_tests"}},
-        Rule{"zero", {"backends", "trainer", "tools", "integration_tests"}},
-        Rule{"trainer", {"backends", "tools", "integration_tests"}}),
+    ::testing::Values(Rule{"device",
+                           {"comm", "backends", "model", "optim", "zero", "trainer", "tools", "integration_tests"}},
+                      Rule{"comm", {"backends", "model", "optim", "zero", "trainer", "tools", "integration_tests"}},
+                      Rule{"model", {"comm", "backends", "optim", "zero", "trainer", "tools", "integration_tests"}},
+                      Rule{"optim", {"comm", "backends", "model", "zero", "trainer", "tools", "integration_tests"}},
+                      Rule{"zero", {"backends", "trainer", "tools", "integration_tests"}},
+                      Rule{"trainer", {"backends", "tools", "integration_tests"}}),
     [](const auto& rule) { return rule.param.room; });
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Why a run on GPUs does not start: on the doubles, which can lack a driver, and on the true libraries where this machine lacks one.
-#include <signal.h>
-
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -61,7 +60,7 @@ TEST(TrainOnGpusRefuses, WithoutADriver) {
     // The launcher, and a rank that somebody else started.
     for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"}}) {
       std::vector<std::string> environment = OnDoubles(more);
-      environment.push_back("ZEROSHARD_DOUBLE_DRIVER=0");
+      environment.emplace_back("ZEROSHARD_DOUBLE_DRIVER=0");
       const ToolResult result = Train({asked}, environment);
       ExpectOneLine(result);
       EXPECT_THAT(result.errors, AllOf(StartsWith("no NVIDIA driver: "), HasSubstr("leave out")));

@@ -1,8 +1,7 @@
 // Whole runs of tools:train that shard within groups of ranks: the same bits as without, bytes as predicted, and a rank that is lost
 // is named as all know it.
-#include <signal.h>
-
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <vector>
 

@@ -1,10 +1,10 @@
 // Whole runs of tools:train whose state lives outside device memory: the same bits, ledgers as predicted, no file left.
 #include <dirent.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <set>
 #include <string>
 #include <thread>

@@ -1,9 +1,8 @@
 // Whole runs of tools:train on doubles of GPUs and of NCCL: processes over NCCL's exchanges and our sums, processes over gloo, and threads
 // give the same bits in every stage, partition, precision, place of state and number of ranks; and hold what was predicted, to the
 // byte.
-#include <signal.h>
-
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>

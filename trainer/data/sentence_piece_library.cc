@@ -11,7 +11,8 @@ constexpr char kStatus[] = "_ZN13sentencepiece4util6StatusC1Ev";
 constexpr char kStatusEnd[] = "_ZN13sentencepiece4util6StatusD1Ev";
 constexpr char kStatusToString[] = "_ZNK13sentencepiece4util6Status8ToStringB5cxx11Ev";
 constexpr char kTrain[] =
-    "_ZN13sentencepiece20SentencePieceTrainer5TrainERKSt13unordered_mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES7_"
+    "_ZN13sentencepiece20SentencePieceTrainer5TrainERKSt13unordered_mapINSt7__cxx1112basic_stringIcSt11char_"
+    "traitsIcESaIcEEES7_"
     "St4hashIS7_ESt8equal_toIS7_ESaISt4pairIKS7_S7_EEEPNS_16SentenceIteratorEPS7_";
 
 struct Functions {
@@ -64,7 +65,8 @@ void ZsNewStatus(void* self) __asm__("_ZN13sentencepiece4util6StatusC1Ev");
 void ZsEndStatus(void* self) __asm__("_ZN13sentencepiece4util6StatusD1Ev");
 void* ZsStatusToString(void* text, const void* self) __asm__("_ZNK13sentencepiece4util6Status8ToStringB5cxx11Ev");
 void* ZsTrain(void* status, const void* options, void* lines, void* model) __asm__(
-    "_ZN13sentencepiece20SentencePieceTrainer5TrainERKSt13unordered_mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES7_"
+    "_ZN13sentencepiece20SentencePieceTrainer5TrainERKSt13unordered_mapINSt7__cxx1112basic_stringIcSt11char_"
+    "traitsIcESaIcEEES7_"
     "St4hashIS7_ESt8equal_toIS7_ESaISt4pairIKS7_S7_EEEPNS_16SentenceIteratorEPS7_");
 
 void ZsNewProcessor(void* self) { zeroshard::trainer::Library().processor(self); }

@@ -2,11 +2,11 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
