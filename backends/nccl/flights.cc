@@ -22,21 +22,35 @@ Flights::Flight& Flights::NextToIssue() {
   return ring_[(first_ + issued_) % kRing];
 }
 
+// Not under the lock: a call of CUDA waits where a stream's queue is full, for what only the watchdog may end.
 void Flights::Issue(device::Stream& stream) {
+  device::Event* end = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    end = ring_[(first_ + issued_) % kRing].operation->end;
+    recording_ = true;
+  }
+  stream.Record(*end);
   std::lock_guard<std::mutex> lock(mutex_);
-  stream.Record(*ring_[(first_ + issued_) % kRing].operation->end);
+  recording_ = false;
   ++issued_;
+  recorded_.notify_all();
 }
 
 comm::Operation* Flights::OldestPassed(bool all) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (issued_ == 0) return nullptr;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (issued_ == 0 && !recording_) return nullptr;
   Flight& flight = ring_[first_];
   if (!flight.began && flight.start->Done()) {
     flight.began = true;
     flight.began_at = absl::Now();
   }
-  return all || flight.operation->end->Done() ? flight.operation : nullptr;
+  const bool ended = flight.operation->end->Done();
+  if (issued_ == 0) {
+    if (!ended) return nullptr;
+    recorded_.wait(lock, [this] { return issued_ > 0; });  // It has been recorded: who did it is about to say so.
+  }
+  return all || ended ? flight.operation : nullptr;
 }
 
 void Flights::DropOldest() {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,7 +42,7 @@ class Flights {
   void Take(comm::Operation& operation);
   // The oldest that is not issued. For one thread.
   Flight& NextToIssue();
-  // Records its end on the stream. Whoever knows of the end finds it issued.
+  // Records its end, which is expected (Event::Expect), on the stream. Whoever knows of the end finds it issued.
   void Issue(device::Stream& stream);
 
   // The oldest, if it is issued and the device has come past it, or `all`; else null. Notes whether it has begun. Between this and
@@ -66,6 +67,8 @@ class Flights {
   static constexpr size_t kRing = comm::Communicator::kRing;
 
   std::mutex mutex_;
+  std::condition_variable recorded_;
+  bool recording_ = false;          // the end of the first that is not issued
   std::array<Flight, kRing> ring_;  // oldest at first_
   size_t first_ = 0;
   size_t taken_ = 0;

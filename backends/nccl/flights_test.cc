@@ -1,0 +1,64 @@
+#include "zeroshard/backends/nccl/flights.h"
+
+#include <chrono>
+#include <future>
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "zeroshard/device/cpu/cpu_device.h"
+
+namespace zeroshard::backends {
+namespace {
+
+// A stream whose queue is full when an event is to be recorded: somebody else looks at the flights meanwhile.
+class FullStream final : public device::Stream {
+ public:
+  FullStream(device::Device& device, Flights& flights)
+      : flights_(flights), stream_(device.MakeStream(device::StreamKind::kCommunication)) {}
+
+  device::Device& device() override { return stream_->device(); }
+  device::StreamKind kind() const override { return stream_->kind(); }
+  void Record(device::Event& event) override {
+    look_ = std::async(std::launch::async, [this] {
+      passed_ = flights_.OldestPassed(/*all=*/false);
+      return flights_.oldest(/*rank=*/0, /*world_size=*/2).has_value();
+    });
+    seen_ = look_.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+    stream_->Record(event);
+  }
+  void Wait(const device::Event& event) override { stream_->Wait(event); }
+  void Synchronize() override { stream_->Synchronize(); }
+  void Enqueue(const device::Operation& operation) override { stream_->Enqueue(operation); }
+
+  bool seen() { return seen_ && look_.get(); }
+  comm::Operation* passed() const { return passed_; }
+
+ private:
+  Flights& flights_;
+  const std::unique_ptr<device::Stream> stream_;
+  std::future<bool> look_;
+  bool seen_ = false;
+  comm::Operation* passed_ = nullptr;
+};
+
+TEST(Flights, AreSeenWhileAnEndWaitsForRoomInTheStreamsQueue) {
+  const auto device = device::MakeCpuDevice();
+  Flights flights(*device);
+  const auto end = device->MakeEvent();
+  comm::Operation operation;
+  operation.end = end.get();
+  end->Expect();
+  flights.Take(operation);
+  FullStream stream(*device, flights);
+  stream.Record(*flights.NextToIssue().start);
+  EXPECT_TRUE(stream.seen());
+  flights.Issue(stream);
+  EXPECT_TRUE(stream.seen()) << "the watchdog would have waited, too";
+  EXPECT_EQ(stream.passed(), nullptr) << "it has not ended";
+  EXPECT_EQ(flights.OldestPassed(/*all=*/false), &operation);
+  flights.DropOldest();
+  EXPECT_TRUE(flights.empty());
+}
+
+}  // namespace
+}  // namespace zeroshard::backends
