@@ -38,7 +38,10 @@ ZS_HOST_DEVICE inline double CycleShare(const OneCycle& cycle, int64_t position)
   const int64_t done = up ? position : std::max<int64_t>(0, cycle.first_steps + cycle.second_steps - position);
   const int64_t length = up ? cycle.first_steps : cycle.second_steps;
   const int64_t stairs = up ? cycle.first_stairs : cycle.second_stairs;
-  if (stairs > 0) return static_cast<double>(done * stairs / length) / static_cast<double>(stairs);
+  if (stairs > 0) {
+    const int64_t climbed = done * stairs / length;  // whole ones
+    return static_cast<double>(climbed) / static_cast<double>(stairs);
+  }
   return static_cast<double>(done) / static_cast<double>(length);
 }
 

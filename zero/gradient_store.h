@@ -137,9 +137,9 @@ class GradientStore {
   uint32_t signature_ = 0;
   device::Buffer resident_;   // stages 0, 1: whole gradients; 2, 3: this rank's part, or what of it is not offloaded
   device::Buffer in_flight_;  // stages 2, 3
-  std::vector<MicroBatchTree> trees_;  // [section], where micro-batches are added by a tree
-  device::Buffer partial_sums_;        // of trees_
-  device::Buffer wire_;                // copies that travel, where they are of another dtype
+  std::vector<MicroBatchTree> trees_;    // [section], where micro-batches are added by a tree
+  device::Buffer partial_sums_;          // of trees_
+  device::Buffer wire_;                  // copies that travel, where they are of another dtype
   std::unique_ptr<HostGradients> host_;  // after all that its thread reads
   std::unique_ptr<NonFiniteWatch> watch_;
   std::vector<bool> frozen_;  // [Layout::parameters]: for now

@@ -18,9 +18,9 @@ int TreeBuffers(const EngineOptions& options) {
 absl::Status CheckTree(const EngineOptions& options, int world_size) {
   if (!options.world_invariant || options.accumulation == 1) return absl::OkStatus();
   if (std::has_single_bit(static_cast<unsigned>(world_size))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "world_invariant on ", world_size, " ranks with accumulation ", options.accumulation, ": sums over ", world_size,
-      " ranks are no subtrees of a sum over more; use a power of two of ranks, or accumulation 1"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("world_invariant on ", world_size, " ranks with accumulation ", options.accumulation, ": sums over ",
+                   world_size, " ranks are no subtrees of a sum over more; use a power of two of ranks, or accumulation 1"));
 }
 
 MicroBatchTree::MicroBatchTree(std::vector<device::Array> buffers, int micro_batches)
