@@ -24,6 +24,7 @@ namespace zeroshard::device::cuda::doubles {
 struct Code {
   uint64_t number = 0;
   uint64_t variant = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the 0 that it is compared with is the compiler's.
   friend auto operator<=>(const Code&, const Code&) = default;
 };
 
