@@ -80,7 +80,7 @@ Work Communicator::Broadcast(std::span<const Segment> segments, int root, const 
 Work Communicator::Barrier(const CallOptions& options) { return Issue(OpKind::kBarrier, {}, ReduceOp::kSum, -1, options); }
 
 Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceOp op, int root, const CallOptions& options) {
-  std::lock_guard<std::mutex> lock(issue_mutex_);
+  const std::lock_guard<device::BriefLock> lock(issue_lock_);
   Ring::Slot& slot = ring_->Claim();
   Operation& operation = slot.operation;
   operation.kind = kind;
@@ -89,8 +89,9 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.sequence = sequence_ + 1;
   operation.segments = ring_->Keep(slot, segments);
   operation.after = options.after;
-  for (const device::Event*& event : operation.after) {
-    if (event != nullptr && event == &Work().event()) event = nullptr;  // It is no device's, and done.
+  for (size_t i = 0; i < options.after.size(); ++i) {
+    if (options.after[i] != nullptr && options.after[i] == &Work().event())
+      operation.after[i] = nullptr;  // No device's, and done.
   }
   operation.wait_at_once = options.wait_at_once;
   operation.traffic = options.traffic;
@@ -98,7 +99,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.group = group_;
   if (options.end != nullptr) operation.end = options.end;
 
-  absl::Status usable = status();
+  absl::Status usable = failed() ? status() : absl::OkStatus();
   if (usable.ok() && finalized_) usable = absl::FailedPreconditionError("the communicator was finalized before this call");
   if (usable.ok()) usable = CheckOperation(operation, rank_, world_size_, room_);
   if (usable.ok() && world_size_ > 1) usable = DoCheck(operation);
@@ -136,22 +137,22 @@ void Communicator::NoteIssued(Operation& operation) const {
                                                 .track = track_});
 }
 
-void Communicator::NoteBegun(const Operation& operation) {
+int64_t Communicator::NoteBegun(const Operation& operation) {
   int64_t ready_ns = 0;
   for (const device::Event* event : operation.after) {
     if (event != nullptr) ready_ns = std::max(ready_ns, event->recorded_ns());
   }
-  device::Recorder::Began(operation.record, ready_ns);
+  return device::Recorder::Began(operation.record, ready_ns);
 }
 
-void Communicator::NoteAwaited(uint64_t ticket, device::Span* span) {
-  Ring::Slot* slot = span == nullptr ? nullptr : ring_->Find(ticket);
+void Communicator::NoteAwaited(uint64_t ticket, device::Span& span) {
+  Ring::Slot* slot = ring_->Find(ticket);
   if (slot == nullptr) return;
-  span->sequence = slot->operation.sequence;
-  span->other_track = track_;
-  span->control = slot->operation.traffic == Traffic::kControl;
-  device::Assign(span->name, Name(slot->operation.kind));
-  device::Assign(span->label, slot->operation.label);
+  span.sequence = slot->operation.sequence;
+  span.other_track = track_;
+  span.control = slot->operation.traffic == Traffic::kControl;
+  device::Assign(span.name, Name(slot->operation.kind));
+  device::Assign(span.label, slot->operation.label);
 }
 
 void Communicator::RunAlone(Operation& operation) {
@@ -191,7 +192,7 @@ bool Communicator::FailAlone(const absl::Status& cause) {
 }
 
 absl::Status Communicator::status() const {
-  if (!failed_.load(std::memory_order_acquire)) return absl::OkStatus();
+  if (!failed()) return absl::OkStatus();
   std::lock_guard<std::mutex> lock(error_mutex_);
   return first_error_;
 }

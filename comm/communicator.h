@@ -41,6 +41,7 @@
 #include "zeroshard/comm/reduce_op.h"
 #include "zeroshard/comm/wire_ledger.h"
 #include "zeroshard/comm/work.h"
+#include "zeroshard/device/brief_lock.h"
 #include "zeroshard/device/buffer.h"
 #include "zeroshard/device/device.h"
 
@@ -91,6 +92,8 @@ class Communicator {
 
   // OK, or the first error; never blocks.
   absl::Status status() const;
+  // Whether there is an error.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Fails this communicator with `cause`; outstanding and later operations end with it, here and, as their peers notice, on the
   // other ranks. Idempotent, from any thread, and returns even if only one rank calls it.
   void Abort(absl::Status cause);
@@ -108,7 +111,8 @@ class Communicator {
 
   // For backends: the operation begins now, all in `after` being done; and it has ended, just before its event is recorded
   // (Finish says so too). For the recorder alone.
-  void NoteBegun(const Operation& operation);
+  // Begun gives its time, of the recorder's clock: CLOCK_MONOTONIC, as of the last tick where the operation is brief.
+  int64_t NoteBegun(const Operation& operation);
   static void NoteEnded(const Operation& operation) { device::Recorder::Ended(operation.record); }
   // For backends, from any thread. The end of an operation that DoStart took: its event was recorded. An error is final.
   void Finish(Operation& operation, const absl::Status& status);
@@ -146,7 +150,7 @@ class Communicator {
   void JoinFamily(std::shared_ptr<Family> family);
   void NoteIssued(Operation& operation) const;
   // The span of a wait for what has this ticket.
-  void NoteAwaited(uint64_t ticket, device::Span* span);
+  void NoteAwaited(uint64_t ticket, device::Span& span);
   // Itself, or where it was refused what was issued before it: whoever waits for the last of several waits for all of them.
   uint64_t EndsWith(uint64_t ticket) const;
   const device::Event& EventOf(uint64_t ticket);
@@ -170,7 +174,7 @@ class Communicator {
   absl::Status first_error_;
   std::shared_ptr<Family> family_;  // under error_mutex_
 
-  std::mutex issue_mutex_;
+  device::BriefLock issue_lock_;
   uint64_t sequence_ = 0;
   uint64_t last_taken_ = 0;  // the ticket of the last operation that was not refused
   uint64_t splits_ = 0;

@@ -11,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/host_memory_view.h"
-#include "zeroshard/comm/last_operation.h"
 #include "zeroshard/comm/operation_queue.h"
 #include "zeroshard/comm/schedules/exchange.h"
 #include "zeroshard/device/first_error.h"
@@ -24,13 +23,8 @@ namespace {
 // What every schedule needs of scratch at the least, for each rank: halving moves a few elements of every part, three times.
 constexpr int64_t kLeastScratchPerRank = 3 * 8 * 16;
 
-// Now or a little later, as the system's tick tells it, which costs next to nothing: from when a deadline of seconds counts.
-Deadline AboutNow() {
-  constexpr std::chrono::milliseconds kTick{10};
-  timespec tick = {};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
-  return Deadline(std::chrono::seconds(tick.tv_sec) + std::chrono::nanoseconds(tick.tv_nsec) + kTick);
-}
+// How far behind a record's clock may be (Recorder::Issued::brief).
+constexpr std::chrono::milliseconds kTick{10};
 
 // Adopted memory of a transport; credits the ledger.
 class MappedOwner final : public device::Buffer::Owner {
@@ -64,6 +58,7 @@ class HostCommunicator final : public Communicator {
                   {static_cast<std::byte*>(device.HostPointer(scratch_)), static_cast<size_t>(scratch_.bytes())},
                   PeersOf(rank(), world_size(), schedules_),
                   schedules_ == ScheduleChoice::kDirect ? Exchange::Meeting::kAll : Exchange::Meeting::kSome) {
+    if (options_.watch != nullptr) options_.watch->Follow(device.shared_recorder());
     transport_->OnPeerFailed([this](int /*rank*/, const absl::Status& why) { NotePeerFailed(why); });
     if (world_size() > 1) {
       thread_ = std::thread([this] {
@@ -130,15 +125,13 @@ class HostCommunicator final : public Communicator {
     }
     // Staged: the deadline begins when the inputs are there, as it does where Wait above held this thread.
     stream_->Synchronize();
-    absl::Status ended = status();
-    if (ended.ok()) ended = Carry(operation);
+    absl::Status ended = failed() ? status() : Carry(operation);
     if (!ended.ok()) {
       Fail(Explain(operation, ended));
       transport_->Cancel(status());
       transport_->Quiesce();
     }
     NoteEnded(operation);
-    if (options_.watch != nullptr && ended.ok()) options_.watch->NoteEnd(operation.record.id);
     queue_.Ended();  // Whoever waits for its event may drop this communicator then.
     stream_->Record(*operation.end);
     return ended.ok() ? ended : status();
@@ -150,14 +143,13 @@ class HostCommunicator final : public Communicator {
     OperationHeader header = MakeHeader(operation, transport_->number(rank()), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);
-    if (options_.watch != nullptr) NoteOperation(operation, last_);
     exchange_.Tell(header, view_.call(), operation.traffic);
     // While the peers' headers are on their way:
-    NoteBegun(operation);
+    const Deadline begun{std::chrono::nanoseconds(NoteBegun(operation))};
     transport_->Doing(header);
-    if (options_.watch != nullptr) options_.watch->Note(last_);
-    ZS_RETURN_IF_ERROR(exchange_.Hear(header, AboutNow() + timeout_));
-    return view_.Run([this](const HostCall& call) { return RunSchedule(exchange_, call, schedules_); });
+    ZS_RETURN_IF_ERROR(exchange_.Hear(header, begun + kTick + timeout_));
+    if (!view_.staged()) return RunSchedule(exchange_, view_.call(), schedules_);
+    return view_.RunStaged([this](const HostCall& call) { return RunSchedule(exchange_, call, schedules_); });
   }
 
   absl::Status Explain(const Operation& operation, const absl::Status& status) const {
@@ -184,7 +176,6 @@ class HostCommunicator final : public Communicator {
   HostMemoryView view_;
   device::Buffer scratch_;
   Exchange exchange_;
-  LastOperation last_;  // kept: to clear one costs more than to fill it in
 
   OperationQueue queue_;
   static_assert(OperationQueue::kMost >= kRing);

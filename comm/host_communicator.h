@@ -29,8 +29,8 @@ struct HostOptions {
   ScheduleChoice schedules = ScheduleChoice::kBySize;
   int64_t scratch_bytes = int64_t{1} << 20;  // what pieces are received into: fits a core's cache
   int64_t staging_bytes = int64_t{4} << 20;  // only where the host cannot touch the device's memory
-  RankWatch* watch = nullptr;                // told of each operation, and asked who is missing; outlives the communicator
-  bool poison_outputs = false;               // tests: outputs hold 0xFF bytes from an operation's start to its end
+  RankWatch* watch = nullptr;   // follows the device's recorder, and is asked who is missing; outlives the communicator
+  bool poison_outputs = false;  // tests: outputs hold 0xFF bytes from an operation's start to its end
 };
 
 // What MakeHostCommunicator allocates: host memory, on any device.

@@ -61,15 +61,14 @@ absl::Status HostMemoryView::Bind(const Operation& operation) {
   return absl::OkStatus();
 }
 
-absl::Status HostMemoryView::Run(absl::FunctionRef<absl::Status(const HostCall&)> schedule) {
-  if (!staged_ || segments_.empty()) return schedule(call_);
+absl::Status HostMemoryView::RunStaged(absl::FunctionRef<absl::Status(const HostCall&)> schedule) {
   for (const Segment& segment : operation_->segments) {
-    if (PartElements(call_.kind, segment) > 0) ZS_RETURN_IF_ERROR(RunStaged(segment, schedule));
+    if (PartElements(call_.kind, segment) > 0) ZS_RETURN_IF_ERROR(RunSegment(segment, schedule));
   }
   return device_->status();
 }
 
-absl::Status HostMemoryView::RunStaged(const Segment& segment, absl::FunctionRef<absl::Status(const HostCall&)> schedule) {
+absl::Status HostMemoryView::RunSegment(const Segment& segment, absl::FunctionRef<absl::Status(const HostCall&)> schedule) {
   const int64_t ins = call_.kind == OpKind::kReduceScatter ? world_size_ : 1;
   const int64_t outs = call_.kind == OpKind::kAllGather ? world_size_ : 1;
   // The root's output dtype is known to the root alone: all leave room for the widest.

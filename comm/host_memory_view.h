@@ -6,7 +6,8 @@
 // Example:
 //   ZS_RETURN_IF_ERROR(view.Bind(operation));
 //   ... view.call(): headers ...
-//   ZS_RETURN_IF_ERROR(view.Run([&](const HostCall& call) { return RunSchedule(exchange, call, choice); }));
+//   if (!view.staged()) return RunSchedule(exchange, view.call(), choice);
+//   return view.RunStaged([&](const HostCall& call) { return RunSchedule(exchange, call, choice); });
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,10 @@ class HostMemoryView {
   // Bytes of a piece; 0: not staged.
   int64_t staged_bytes() const { return staged_ ? staging_bytes_ : 0; }
 
-  // Runs `schedule` over all of it, with its data on the host.
-  absl::Status Run(absl::FunctionRef<absl::Status(const HostCall&)> schedule);
+  // Whether its data has to be brought to the host: there is some, which the host cannot touch.
+  bool staged() const { return staged_ && !segments_.empty(); }
+  // Runs `schedule` over all of it, a piece at a time, with its data on the host.
+  absl::Status RunStaged(absl::FunctionRef<absl::Status(const HostCall&)> schedule);
   // Tests: fills outputs that hold no input with 0xFF bytes. Not staged ones.
   void PoisonOutputs();
 
@@ -50,7 +53,7 @@ class HostMemoryView {
 
   bool reads() const { return call_.kind != OpKind::kBroadcast || call_.root == rank_; }
   bool writes() const { return call_.kind != OpKind::kReduce || call_.root == rank_; }
-  absl::Status RunStaged(const Segment& segment, absl::FunctionRef<absl::Status(const HostCall&)> schedule);
+  absl::Status RunSegment(const Segment& segment, absl::FunctionRef<absl::Status(const HostCall&)> schedule);
   void CopyIn(const Segment& segment, const Stretch& columns, std::byte* in);
   void CopyOut(const Segment& segment, const Stretch& columns, const std::byte* out);
 

@@ -1,49 +1,43 @@
-// The collective that a rank began last, as others are told of it: fixed size, so that noting one allocates nothing.
+// The collective that a rank began last, as others are told of it.
 //
 // Example:
-//   LastOperation last;
-//   NoteOperation(operation, last);
-//   Describe(last);                     // "all-gather #41 'block.3' (fp32, 1024 elements)"
+//   Describe(LastOf(device.recorder().LastOperation()));     // "all-gather #41 'block.3' (fp32, 1024 elements)"
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/comm/operation.h"
+#include "zeroshard/device/span.h"
 
 namespace zeroshard::comm {
 
 struct LastOperation {
   uint64_t number = 0;  // 0: none yet
-  uint64_t id = 0;      // of the rank's recorder: tells it from one of another group that has its number
   int64_t count = 0;
-  OpKind kind = OpKind::kBarrier;
+  OpKind kind = OpKind::kAllReduce;
   device::DType dtype = device::DType::kUint8;
   bool ended = false;
-  std::array<char, 69> label = {};  // what it holds of it, with a zero at the end
-  std::array<char, 32> group = {};  // likewise: Operation::group
+  std::array<char, 41> label = {};  // what a recorder holds of it, with a zero at the end
+  std::array<char, 33> group = {};  // likewise: Operation::group
 };
 
-// Into `last`, which may hold an earlier one: what is behind a text's zero stays.
-inline void NoteOperation(const Operation& operation, LastOperation& last) {
-  const auto put = [](std::string_view from, auto& to) {
-    const size_t length = std::min(from.size(), to.size() - 1);
-    std::copy_n(from.begin(), length, to.begin());
-    to[length] = '\0';
-  };
-  last.number = operation.sequence;
-  last.id = operation.record.id;
-  last.kind = operation.kind;
-  last.dtype = operation.in_dtype;
-  last.count = operation.count;
-  last.ended = false;
-  put(operation.label, last.label);
-  put(operation.group, last.group);
+// What a recorder holds of a collective.
+inline LastOperation LastOf(const device::Span& span) {
+  LastOperation last;
+  last.number = span.sequence;
+  last.count = span.count;
+  while (last.kind != OpKind::kFinalize && Name(last.kind) != device::View(span.name)) {
+    last.kind = static_cast<OpKind>(static_cast<int>(last.kind) + 1);
+  }
+  last.dtype = span.dtype;
+  last.ended = span.ended_ns != 0;
+  device::View(span.label).copy(last.label.data(), last.label.size() - 1);
+  device::View(span.group).copy(last.group.data(), last.group.size() - 1);
+  return last;
 }
 
 inline std::string Describe(const LastOperation& last) {

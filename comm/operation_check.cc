@@ -127,7 +127,20 @@ bool Overlap(OverlapRoom& room) {
   return false;
 }
 
+// Of a call of one segment that has no parts: it reads where it writes, or they are apart.
+bool OverlapsAsAWhole(const Operation& operation, const Segment& segment, int rank) {
+  const uint64_t in = segment.in.address(), out = segment.out.address();
+  const uint64_t in_bytes = static_cast<uint64_t>(segment.in.bytes()),
+                 out_bytes = static_cast<uint64_t>(segment.out.bytes());
+  if (!ReadsIn(operation, rank) || !WritesOut(operation, rank) || (in == out && in_bytes == out_bytes)) return false;
+  return in < out + out_bytes && out < in + in_bytes;
+}
+
 absl::Status CheckOverlap(const Operation& operation, int rank, int world_size, OverlapRoom& room) {
+  const bool parts = operation.kind == OpKind::kReduceScatter || operation.kind == OpKind::kAllGather;
+  if (!parts && operation.segments.size() == 1 && !OverlapsAsAWhole(operation, operation.segments[0], rank)) {
+    return absl::OkStatus();
+  }
   room.reads.clear();
   room.writes.clear();
   for (const Segment& segment : operation.segments) AddSegment(operation, segment, rank, world_size, room);

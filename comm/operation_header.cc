@@ -51,10 +51,8 @@ uint64_t Digest(const OperationHeader& header) {
   const auto two = [](int32_t high, int32_t low) {
     return static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 | static_cast<uint32_t>(low);
   };
-  uint64_t bytes = 0;
-  for (const uint8_t byte : {header.kind, header.op, header.in_dtype, header.out_dtype, header.schedules, header.carried}) {
-    bytes = bytes << 8 | byte;
-  }
+  const uint64_t bytes = uint64_t{header.kind} << 40 | uint64_t{header.op} << 32 | uint64_t{header.in_dtype} << 24 |
+                         uint64_t{header.out_dtype} << 16 | uint64_t{header.schedules} << 8 | header.carried;
   // Odd; of the digits of pi.
   const uint64_t sum = header.magic * 0x243f6a8885a308d3 + header.sequence * 0x13198a2e03707345 +
                        static_cast<uint64_t>(header.count) * 0xa4093822299f31d1 + header.layout * 0x082efa98ec4e6c89 +

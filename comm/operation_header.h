@@ -46,8 +46,7 @@ struct OperationBrief {
   // Of the first segment in mapped memory, its input and output; 0: none. Of a call that travels in its briefs: the input.
   std::array<uint64_t, 2> keys = {};
   int32_t rank = 0;
-  uint8_t mapped = 0;  // whether all of its memory is mapped
-  std::array<uint8_t, 3> unused = {};
+  uint32_t mapped = 0;  // 1: all of its memory is mapped
 };
 static_assert(std::is_trivially_copyable_v<OperationBrief>);
 static_assert(sizeof(OperationBrief) == 32);

@@ -15,29 +15,13 @@ void OperationQueue::TakeBack(uint64_t held) {
   state_.store(kIdle, std::memory_order_seq_cst);
 }
 
-void OperationQueue::Add(Operation& operation) {
-  // Idle: none is held back, so the queue only shrinks from here on. Once more: whoever took its last one runs it by then.
-  const auto idle = [this] { return state_.load(std::memory_order_acquire) == kIdle; };
-  if (operation.wait_at_once && idle() && queued_.load(std::memory_order_acquire) == 0 && idle()) {
-    held_.store(&operation, std::memory_order_relaxed);
-    state_.store(Held(operation.ticket), std::memory_order_release);
-    return;
-  }
+void OperationQueue::AddForThread(Operation& operation) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     TakeBack(state_.load(std::memory_order_acquire));
     Push(operation);
   }
   wake_.notify_one();
-}
-
-Operation* OperationQueue::Claim(uint64_t ticket) {
-  uint64_t held = Held(ticket);
-  if (state_.load(std::memory_order_acquire) != held) return nullptr;
-  Operation* const operation = held_.load(std::memory_order_relaxed);
-  if (!state_.compare_exchange_strong(held, kRuns)) return nullptr;
-  runs_.store(ticket, std::memory_order_relaxed);
-  return operation;
 }
 
 void OperationQueue::HandOver(uint64_t ticket) {
@@ -66,10 +50,7 @@ Operation* OperationQueue::Next() {
   }
 }
 
-// What was added meanwhile found somebody running, and waits for a call: it was queued before it looked, or is seen here.
-void OperationQueue::Done() {
-  state_.store(kIdle, std::memory_order_seq_cst);
-  if (queued_.load(std::memory_order_seq_cst) == 0) return;
+void OperationQueue::Wake() {
   { const std::lock_guard<std::mutex> lock(mutex_); }
   wake_.notify_one();
 }

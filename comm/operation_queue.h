@@ -46,6 +46,8 @@ class OperationQueue {
   static constexpr uint64_t kIdle = 0, kRuns = 1;
   static uint64_t Held(uint64_t ticket) { return 2 * ticket; }
 
+  void AddForThread(Operation& operation);
+  void Wake();
   // With the lock.
   void Push(Operation& operation);
   void TakeBack(uint64_t held);
@@ -62,5 +64,30 @@ class OperationQueue {
   size_t first_ = 0;
   bool stop_ = false;
 };
+
+inline void OperationQueue::Add(Operation& operation) {
+  // Idle: none is held back, so the queue only shrinks from here on. Once more: whoever took its last one runs it by then.
+  const auto idle = [this] { return state_.load(std::memory_order_acquire) == kIdle; };
+  if (!operation.wait_at_once || !idle() || queued_.load(std::memory_order_acquire) != 0 || !idle()) {
+    return AddForThread(operation);
+  }
+  held_.store(&operation, std::memory_order_relaxed);
+  state_.store(Held(operation.ticket), std::memory_order_release);
+}
+
+inline Operation* OperationQueue::Claim(uint64_t ticket) {
+  uint64_t held = Held(ticket);
+  if (state_.load(std::memory_order_acquire) != held) return nullptr;
+  Operation* const operation = held_.load(std::memory_order_relaxed);
+  if (!state_.compare_exchange_strong(held, kRuns)) return nullptr;
+  runs_.store(ticket, std::memory_order_relaxed);
+  return operation;
+}
+
+// What was added meanwhile found somebody running, and waits for a call: it was queued before it looked, or is seen here.
+inline void OperationQueue::Done() {
+  state_.store(kIdle, std::memory_order_seq_cst);
+  if (queued_.load(std::memory_order_seq_cst) != 0) Wake();
+}
 
 }  // namespace zeroshard::comm

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "zeroshard/comm/communicator.h"
 #include "zeroshard/device/device.h"
+#include "zeroshard/device/prefetch.h"
 
 namespace zeroshard::comm {
 
@@ -46,7 +47,9 @@ class Communicator::Ring {
   // The slot of `ticket`, or null where a later one has taken it over.
   Slot* Find(uint64_t ticket);
   // A copy of `segments` that is good until the slot is taken over.
-  std::span<const Segment> Keep(const Slot& slot, std::span<const Segment> segments);
+  std::span<const Segment> Keep(const Slot& slot, std::span<const Segment> segments) {
+    return segments.empty() ? segments : KeepMany(slot, segments);
+  }
   void Finish(Slot& slot, const absl::Status& status);
   // Holds the caller until `ticket` has ended. Its status, or nothing where its slot was taken over.
   std::optional<absl::Status> Await(uint64_t ticket);
@@ -56,6 +59,15 @@ class Communicator::Ring {
   const device::Event& done() const { return *done_; }
 
  private:
+  std::span<const Segment> KeepMany(const Slot& slot, std::span<const Segment> segments);
+  void Fail(Slot& slot, const absl::Status& status);
+  absl::Status ErrorOf(const Slot& slot);
+  // Holds the caller until `value` is `target` or beyond.
+  static void AwaitAtLeast(const std::atomic<uint64_t>& value, uint64_t target) {
+    if (value.load(std::memory_order_acquire) < target) AwaitLong(value, target);
+  }
+  static void AwaitLong(const std::atomic<uint64_t>& value, uint64_t target);
+
   std::vector<Slot> slots_;
   // Blocks of kRing lists, each block's lists longer than the last one's; operations in flight may still lie in an old one.
   std::vector<std::unique_ptr<Segment[]>> blocks_;
@@ -64,5 +76,49 @@ class Communicator::Ring {
   std::mutex mutex_;
   uint64_t next_ = 1;
 };
+
+// What every operation does is inline: one of a few bytes takes little longer than a call.
+inline Communicator::Ring::Slot& Communicator::Ring::Claim() {
+  const uint64_t ticket = next_++;
+  Slot& slot = SlotOf(ticket);
+  AwaitAtLeast(slot.finished, slot.issued.load(std::memory_order_relaxed));
+  // Each field by itself: what is set as a whole costs more than all the rest. Others are the caller's.
+  slot.operation.in_dtype = slot.operation.out_dtype = device::DType::kUint8;
+  slot.operation.count = 0;
+  slot.operation.record = {};
+  slot.operation.ticket = ticket;
+  slot.operation.end = slot.end.get();
+  slot.behind = 0;
+  slot.issued.store(ticket, std::memory_order_release);
+  // After `issued`: who sees it gone also sees that the slot was taken over.
+  slot.failed.store(false, std::memory_order_release);
+  return slot;
+}
+
+inline void Communicator::Ring::PrefetchNext() const {
+  const Slot& slot = slots_[next_ % kRing];
+  device::PrefetchToWrite(slot);
+  __builtin_prefetch(slot.end.get(), 1);
+}
+
+inline Communicator::Ring::Slot* Communicator::Ring::Find(uint64_t ticket) {
+  Slot& slot = SlotOf(ticket);
+  return slot.issued.load(std::memory_order_acquire) == ticket ? &slot : nullptr;
+}
+
+inline void Communicator::Ring::Finish(Slot& slot, const absl::Status& status) {
+  if (!status.ok()) Fail(slot, status);
+  slot.finished.store(slot.operation.ticket, std::memory_order_release);
+  slot.finished.notify_all();
+}
+
+inline std::optional<absl::Status> Communicator::Ring::Await(uint64_t ticket) {
+  Slot& slot = SlotOf(ticket);
+  AwaitAtLeast(slot.finished, ticket);
+  std::optional<absl::Status> ended(absl::OkStatus());
+  if (slot.failed.load(std::memory_order_acquire)) ended = ErrorOf(slot);
+  if (slot.issued.load(std::memory_order_acquire) != ticket) ended.reset();
+  return ended;
+}
 
 }  // namespace zeroshard::comm

@@ -2,15 +2,15 @@
 //
 // Example:
 //   RankWatch* const watch = store.watch();      // null where the store keeps none
-//   NoteOperation(operation, last);
-//   watch->Note(last);
+//   watch->Follow(device.shared_recorder());
 //   ...
 //   watch->WhoIsMissing();      // "rank 2 is missing (silent for 3 s); its last operation was all-gather #41 'block.3' (...)"
 #pragma once
 
+#include <memory>
 #include <string>
 
-#include "zeroshard/comm/last_operation.h"
+#include "zeroshard/device/recorder.h"
 
 namespace zeroshard::comm {
 
@@ -21,10 +21,8 @@ class RankWatch {
  public:
   virtual ~RankWatch() = default;
 
-  // This rank has begun `last`; the others will be told if it is missed. Allocates nothing, waits for nobody. Thread-safe.
-  virtual void Note(const LastOperation& last) = 0;
-  // The operation with that LastOperation::id has ended here.
-  virtual void NoteEnd(uint64_t id) = 0;
+  // From now on the others are told, if this rank is missed, what its recorder holds as its last operation. Thread-safe.
+  virtual void Follow(std::shared_ptr<const device::Recorder> recorder) = 0;
 
   // Which ranks are gone or silent, and the last operation of each; empty where all are well. Takes two seconds at the most.
   virtual std::string WhoIsMissing() = 0;

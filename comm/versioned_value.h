@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <type_traits>
 
@@ -22,13 +23,18 @@ class VersionedValue {
  public:
   // Writers wait for each other.
   void Store(const T& value) {
-    const Words words = std::bit_cast<Words>(value);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
     uint64_t version = version_.load(std::memory_order_relaxed);
     do {
       version &= ~uint64_t{1};
     } while (!version_.compare_exchange_weak(version, version + 1, std::memory_order_acquire, std::memory_order_relaxed));
     // Who sees one of them sees that version, or a later one.
-    for (size_t i = 0; i < words.size(); ++i) words_[i].store(words[i], std::memory_order_release);
+#pragma GCC unroll 16
+    for (size_t i = 0; i < words_.size(); ++i) {
+      uint64_t word;
+      std::memcpy(&word, bytes + i * sizeof(word), sizeof(word));
+      words_[i].store(word, std::memory_order_release);
+    }
     version_.store(version + 2, std::memory_order_release);
   }
 

@@ -44,7 +44,7 @@ const device::Event& Communicator::EventOf(uint64_t ticket) {
 void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
   const device::ScopedSpan span(stream, device::SpanKind::kWait);
   ticket = EndsWith(ticket);
-  NoteAwaited(ticket, span.span());
+  if (span.span() != nullptr) NoteAwaited(ticket, *span.span());
   DoHurry(ticket, WaitKind::kStream);
   Ring::Slot* slot = ring_->Find(ticket);
   if (slot != nullptr) stream.Wait(*slot->operation.end);
@@ -52,14 +52,18 @@ void Communicator::WaitOn(uint64_t ticket, device::Stream& stream) {
 
 absl::Status Communicator::Wait(uint64_t ticket) {
   const device::ScopedSpan span(*device_, device::SpanKind::kHostWait);
-  NoteAwaited(ticket, span.span());
+  if (span.span() != nullptr) NoteAwaited(ticket, *span.span());
   DoHurry(ticket, WaitKind::kHost);
-  const std::optional<absl::Status> ended = ring_->Await(ticket);
+  std::optional<absl::Status> ended = ring_->Await(ticket);
   if (!ended.has_value()) return status();
-  if (const uint64_t behind = EndsWith(ticket); behind != ticket) Wait(behind).IgnoreError();
   Ring::Slot* slot = ring_->Find(ticket);
-  if (ended->ok() && slot != nullptr) slot->operation.end->Synchronize();
-  return *ended;
+  if (slot == nullptr) return *std::move(ended);
+  if (slot->behind != 0) {
+    Wait(slot->behind).IgnoreError();
+  } else if (ended->ok()) {
+    slot->operation.end->Synchronize();
+  }
+  return *std::move(ended);
 }
 
 }  // namespace zeroshard::comm

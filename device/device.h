@@ -108,10 +108,12 @@ class Device {
   virtual absl::Status status() const = 0;
 
   // What the rank did, and when.
-  Recorder& recorder() { return recorder_; }
+  Recorder& recorder() { return *recorder_; }
+  // For those who may look at it when the device is gone.
+  std::shared_ptr<const Recorder> shared_recorder() const { return recorder_; }
 
  private:
-  Recorder recorder_;
+  const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
 };
 
 }  // namespace zeroshard::device

@@ -20,6 +20,8 @@
 #include <string_view>
 #include <vector>
 
+#include "zeroshard/device/brief_lock.h"
+#include "zeroshard/device/prefetch.h"
 #include "zeroshard/device/span.h"
 #include "zeroshard/device/stream.h"
 
@@ -93,13 +95,14 @@ class Recorder {
 
   // A collective was issued; begins; ended. Ready: all that it comes after was done by then.
   Open Issue(const Issued& issued);
-  static void Began(const Open& open, int64_t ready_ns);
+  // Began gives its time.
+  static int64_t Began(const Open& open, int64_t ready_ns);
   // The first call counts.
   static void Ended(const Open& open);
 
   // The latest operations, oldest first. From any thread.
   std::vector<Span> Flight() const;
-  // The latest operation; its id is 0 where there was none. From any thread; allocates nothing.
+  // The latest operation that has begun; its id is 0 where there was none. From any thread; allocates nothing.
   Span LastOperation() const;
 
   // A track for a communicator, and back. Names of tracks are in order of use: "communication", "communication 2", ...
@@ -107,7 +110,13 @@ class Recorder {
   void GiveTrackBack(Track track);
 
  private:
+  static constexpr uint64_t kSlots = 2 * kFlight;
+
   Span* Room();
+  // Whether its entry of the flight record is its own still.
+  static bool Holds(const Open& open) {
+    return open.flight != nullptr && std::atomic_ref<uint64_t>(open.flight->id).load(std::memory_order_acquire) == open.id;
+  }
 
   const RangeMarks* marks_ = nullptr;
   std::atomic<Mode> mode_{Mode::kOff};
@@ -116,10 +125,60 @@ class Recorder {
   std::atomic<int64_t> next_{0};
   std::atomic<int64_t> dropped_{0};
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable BriefLock lock_;    // of what follows
   std::vector<Span> flight_;  // a ring, by id; twice as long as what is shown, so that what is in flight is not overwritten
   uint64_t issued_ = 0;
   uint32_t tracks_ = 0;  // a bit for each that is taken
 };
+
+// Inline, since a collective of a few bytes takes little longer. Each field by itself: what is set as a whole costs more than all the
+// rest.
+[[gnu::always_inline]] inline Recorder::Open Recorder::Issue(const Issued& issued) {
+  Open open;
+  if (issued.brief && !tracing()) open.clock = &LastTickNs;
+  const int64_t now = open.clock();
+  if (tracing()) open.span = Room();
+  const std::lock_guard<BriefLock> lock(lock_);
+  open.id = ++issued_;
+  open.flight = &flight_[open.id % kSlots];
+  Span& span = *open.flight;
+  span.id = open.id;
+  span.sequence = issued.sequence;
+  span.step = step_.load(std::memory_order_relaxed);
+  span.count = issued.count;
+  span.bytes = issued.bytes;
+  span.issued_ns = now;
+  Store(span.ready_ns, 0);
+  Store(span.begun_ns, 0);
+  Store(span.ended_ns, 0);
+  Assign(span.label, issued.label);
+  Assign(span.group, issued.group);
+  Assign(span.name, issued.name);
+  span.kind = SpanKind::kCollective;
+  span.track = issued.track;
+  span.dtype = issued.dtype;
+  span.control = issued.control;
+  if (open.span != nullptr) *open.span = span;
+  PrefetchToWrite(flight_[(open.id + 1) % kSlots]);  // which was last used long ago
+  return open;
+}
+
+inline int64_t Recorder::Began(const Open& open, int64_t ready_ns) {
+  const int64_t now = open.clock();
+  for (Span* span : {Holds(open) ? open.flight : nullptr, open.span}) {
+    if (span == nullptr) continue;
+    Store(span->ready_ns, ready_ns);
+    Store(span->begun_ns, now);
+  }
+  return now;
+}
+
+inline void Recorder::Ended(const Open& open) {
+  if (!Holds(open) || Load(open.flight->ended_ns) != 0) return;
+  const int64_t now = open.clock();
+  Store(open.flight->ended_ns, now);
+  // A stream may have stamped it.
+  if (open.span != nullptr && Load(open.span->ended_ns) == 0) Store(open.span->ended_ns, now);
+}
 
 }  // namespace zeroshard::device

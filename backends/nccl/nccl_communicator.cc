@@ -70,6 +70,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
                         .world_size = world_size(),
                         .piece_bytes = std::min(kPieceBytes, static_cast<device::cuda::CudaDevice&>(device()).piece_bytes()),
                         .timeout = options_.timeout});
+    if (comm::RankWatch* const watch = joined_.notes->watch(); watch != nullptr) watch->Follow(device().shared_recorder());
     look_out_.emplace(device(), *joined_.handle, *joined_.notes, options_.timeout);
     watchdog_ = std::thread([this] { Watch(); });
     const int64_t bytes = NcclMemory({.world_size = world_size(), .scratch_bytes = options_.scratch_bytes}).device_bytes;
@@ -171,11 +172,6 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   }
 
   absl::Status Start(comm::Operation& operation, Flights::Flight& flight) {
-    if (joined_.notes->watch() != nullptr) {
-      comm::LastOperation last;
-      comm::NoteOperation(operation, last);
-      joined_.notes->watch()->Note(last);
-    }
     ZS_RETURN_IF_ERROR(steps_.Agree(HeaderOf(operation), flight.step, stop_agreeing_));
     if (!joined_.handle->Enter()) return absl::OkStatus();  // Aborted meanwhile.
     NoteBegun(operation);
@@ -202,7 +198,6 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
       const absl::Status ended = status();
       if (!ended.ok() && !aborted_) return;
       if (ended.ok() && operation->kind == comm::OpKind::kFinalize) left_in_peace_ = true;
-      if (joined_.notes->watch() != nullptr && ended.ok()) joined_.notes->watch()->NoteEnd(operation->record.id);
       flights_.DropOldest();
       Finish(*operation, ended);
     }

@@ -23,6 +23,17 @@ void Fence() {
 // processor has this instruction; one that has not passes over it.
 void TakeLine(const void* line) { asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line))); }
 
+// Word by word: what was written so a moment ago need not have come to the cache, as it must before it is read as a whole.
+void CopyWords(const void* from, std::byte* to, int64_t bytes) {
+  const auto* const words = static_cast<const std::byte*>(from);
+  int64_t i = 0;
+  for (uint64_t word; i + static_cast<int64_t>(sizeof(word)) <= bytes; i += sizeof(word)) {
+    std::memcpy(&word, words + i, sizeof(word));
+    std::memcpy(to + i, &word, sizeof(word));
+  }
+  if (i < bytes) std::memcpy(to + i, words + i, static_cast<size_t>(bytes - i));
+}
+
 }  // namespace
 
 int64_t Mailboxes::Bytes(int world_size) {
@@ -50,7 +61,7 @@ bool Mailboxes::TryPut(int peer, comm::Channel channel, const void* data, int64_
   }
   Slot& slot = SlotOf(peer, rank_, channel, way.put);
   slot.bytes = static_cast<uint32_t>(bytes);
-  std::memcpy(slot.data.data(), data, static_cast<size_t>(bytes));
+  CopyWords(data, slot.data.data(), bytes);
   slot.turn.store(TurnOf(way.put), std::memory_order_release);
   ++way.put;
   // The next one's line comes here while nobody waits for it; most messages fill no other.
@@ -59,9 +70,8 @@ bool Mailboxes::TryPut(int peer, comm::Channel channel, const void* data, int64_
   return true;
 }
 
-bool Mailboxes::TryTake(int peer, comm::Channel channel, uint64_t number, void* data, int64_t room, int64_t& bytes) {
-  Slot& slot = SlotOf(rank_, peer, channel, number);
-  if (slot.turn.load(std::memory_order_seq_cst) != TurnOf(number)) return false;
+void Mailboxes::Take(const Slot& slot, int peer, comm::Channel channel, uint64_t number, void* data, int64_t room,
+                     int64_t& bytes) {
   bytes = slot.bytes;
   std::memcpy(data, slot.data.data(), static_cast<size_t>(std::min({bytes, room, kMostBytes})));
   Way& way = ways_[BoxOf(peer, channel)];
@@ -70,11 +80,9 @@ bool Mailboxes::TryTake(int peer, comm::Channel channel, uint64_t number, void* 
   way.early >>= done;
   way.taken += static_cast<uint64_t>(done);
   counts_[static_cast<size_t>(rank_)][BoxOf(peer, channel)].taken.store(way.taken, std::memory_order_release);
-  return true;
 }
 
-void Mailboxes::WakeReceivers() {
-  if (unrung_.empty()) return;
+void Mailboxes::WakeSleepers() {
   Fence();  // See "Note: the bell".
   for (const int peer : unrung_) {
     Bell& bell = *bells_[static_cast<size_t>(peer)];

@@ -47,9 +47,16 @@ class Mailboxes {
   bool TryPut(int peer, comm::Channel channel, const void* data, int64_t bytes);
   // Message `number`, from 0, of `peer` on `channel`: its first `room` bytes to `data`, its length to `bytes`; false where it has not
   // come. Each is taken once.
-  bool TryTake(int peer, comm::Channel channel, uint64_t number, void* data, int64_t room, int64_t& bytes);
+  bool TryTake(int peer, comm::Channel channel, uint64_t number, void* data, int64_t room, int64_t& bytes) {
+    Slot& slot = SlotOf(rank_, peer, channel, number);
+    if (slot.turn.load(std::memory_order_seq_cst) != TurnOf(number)) return false;
+    Take(slot, peer, channel, number, data, room, bytes);
+    return true;
+  }
   // Wakes those for whom something was put since the last call, where they sleep. Before this rank waits for anything.
-  void WakeReceivers();
+  void WakeReceivers() {
+    if (!unrung_.empty()) WakeSleepers();
+  }
   // Holds the caller until the bell rings, `ready()`, or the time is up.
   void Sleep(absl::FunctionRef<bool()> ready, std::chrono::nanoseconds most);
   // Wakes this rank.
@@ -79,6 +86,8 @@ class Mailboxes {
   }
   static uint32_t TurnOf(uint64_t number) { return static_cast<uint32_t>(number / kSlots) + 1; }
   static void Ring(Bell& bell);
+  void Take(const Slot& slot, int peer, comm::Channel channel, uint64_t number, void* data, int64_t room, int64_t& bytes);
+  void WakeSleepers();
 
   // What this rank knows of the box that it fills at a peer, and of the one that it empties.
   struct Way {

@@ -132,18 +132,17 @@ absl::Status RendezvousClient::Wait(std::vector<std::string>& keys, absl::Durati
 }
 
 LastOperation RendezvousClient::last() const {
-  LastOperation last = last_.Load();
-  last.ended = open_.load(std::memory_order_acquire) != last.id;
-  return last;
+  std::shared_ptr<const device::Recorder> recorder;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    recorder = recorder_;
+  }
+  return recorder == nullptr ? LastOperation() : LastOf(recorder->LastOperation());
 }
 
-void RendezvousClient::Note(const LastOperation& last) {
-  last_.Store(last);
-  open_.store(last.id, std::memory_order_release);
-}
-
-void RendezvousClient::NoteEnd(uint64_t id) {
-  if (open_.load(std::memory_order_relaxed) == id) open_.store(0, std::memory_order_release);
+void RendezvousClient::Follow(std::shared_ptr<const device::Recorder> recorder) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  recorder_ = std::move(recorder);
 }
 
 std::string RendezvousClient::RankZeroIsMissing(std::string_view how) const {

@@ -20,11 +20,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/client_context.h"
+#include "zeroshard/comm/last_operation.h"
 #include "zeroshard/comm/rank_watch.h"
 #include "zeroshard/comm/rendezvous/rendezvous.grpc.pb.h"
 #include "zeroshard/comm/socket.h"
 #include "zeroshard/comm/store_member.h"
-#include "zeroshard/comm/versioned_value.h"
 
 namespace zeroshard::comm {
 
@@ -55,10 +55,10 @@ class RendezvousClient final : public RankWatch {
   absl::Status Wait(std::vector<std::string>& keys, absl::Duration timeout);
 
   const std::string& where() const { return options_.where; }
+  // Of the recorder that it follows.
   LastOperation last() const;
 
-  void Note(const LastOperation& last) override;
-  void NoteEnd(uint64_t id) override;
+  void Follow(std::shared_ptr<const device::Recorder> recorder) override;
   std::string WhoIsMissing() override;
 
  private:
@@ -78,10 +78,8 @@ class RendezvousClient final : public RankWatch {
   const ClientOptions options_;
   std::unique_ptr<Stub> stub_;
 
-  VersionedValue<LastOperation> last_;
-  std::atomic<uint64_t> open_{0};  // the id of last_ until that has ended
-
   mutable std::mutex mutex_;  // of what follows
+  std::shared_ptr<const device::Recorder> recorder_;
   LastOperation rank_zeros_last_;
   absl::Time rank_zero_heard_;
   std::optional<std::string> farewell_;  // rank 0 has left: who was missing then

@@ -97,7 +97,13 @@ bool Exchange::CarryInput(OperationHeader& mine, const HostCall& call) {
   if (call.kind != OpKind::kAllReduce || call.segments.size() != 1) return false;
   const int64_t bytes = call.segments[0].count * call.in_size();
   if (bytes > static_cast<int64_t>(sizeof(mine_.keys))) return false;
-  std::memcpy(mine_.keys.data(), call.segments[0].in, static_cast<size_t>(bytes));
+  if (bytes == sizeof(uint32_t)) {  // In a register: whoever sends a word that was written in parts waits for it.
+    uint32_t word;
+    std::memcpy(&word, call.segments[0].in, sizeof(word));
+    mine_.keys[0] = word;
+  } else {
+    std::memcpy(mine_.keys.data(), call.segments[0].in, static_cast<size_t>(bytes));
+  }
   mine.carried = static_cast<uint8_t>(bytes);
   return true;
 }

@@ -215,7 +215,26 @@ namespace zeroshard::device {
 
 HWY_EXPORT(Reduce);
 
+namespace {
+
+constexpr int64_t kMostOfFew = 4;
+
+// Two parts of a few elements: done before the way to the vectors is found.
+template <class T>
+void AddFew(const ReduceSpec& spec, const void* const* parts, void* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T sum = static_cast<const T*>(parts[0])[i] + static_cast<const T*>(parts[1])[i];
+    static_cast<T*>(out)[i] = spec.divisor != 1 ? sum / static_cast<T>(spec.divisor) : sum;
+  }
+}
+
+}  // namespace
+
 void ReduceParts(const ReduceSpec& spec, std::span<const void* const> parts, void* out, int64_t count) {
+  if (parts.size() == 2 && count <= kMostOfFew && spec.combine == Combine::kSum && spec.in == spec.out) {
+    if (spec.in == DType::kFloat32) return AddFew<float>(spec, parts.data(), out, count);
+    if (spec.in == DType::kFloat64) return AddFew<double>(spec, parts.data(), out, count);
+  }
   ReduceParts(spec, parts, std::span<void* const>(&out, 1), count);
 }
 
