@@ -26,9 +26,11 @@ void MakeRobust(pthread_mutex_t& mutex) {
   pthread_mutexattr_destroy(&attributes);
 }
 
-// Whether some living thread holds it. One that nobody does is left as it is for the others, or marked for good.
+// Whether some living thread holds it. One that nobody does is left free for the others to find: made consistent, since of one that is
+// marked for good glibc's trylock (2.36) keeps the lock of whoever asks next, so that a third finds it held for ever.
 bool Held(pthread_mutex_t& mutex) {
   const int got = pthread_mutex_trylock(&mutex);
+  if (got == EOWNERDEAD) pthread_mutex_consistent(&mutex);
   if (got == 0 || got == EOWNERDEAD) pthread_mutex_unlock(&mutex);
   return got == EBUSY;
 }
