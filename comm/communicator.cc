@@ -99,7 +99,7 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.group = group_;
   if (options.end != nullptr) operation.end = options.end;
 
-  absl::Status usable = failed() ? status() : absl::OkStatus();
+  absl::Status usable = status();
   if (usable.ok() && finalized_) usable = absl::FailedPreconditionError("the communicator was finalized before this call");
   if (usable.ok()) usable = CheckOperation(operation, rank_, world_size_, room_);
   if (usable.ok() && world_size_ > 1) usable = DoCheck(operation);

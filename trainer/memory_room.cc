@@ -80,8 +80,7 @@ struct Need {
     Line(need.staged, device::Use::kData) = data.host;
   }
 
-  RankReport ReportOf(int rank) const {
-    const RankNeed need = Of(rank);
+  static RankReport ReportOf(int rank, const RankNeed& need) {
     RankReport report;
     report.rank = rank;
     for (size_t use = 0; use < need.device.size(); ++use) {
@@ -105,8 +104,9 @@ struct Need {
     std::vector<RankReport> reports;
     int64_t staged = 0;
     for (int rank = 0; rank < surroundings.world_size; ++rank) {
-      reports.push_back(ReportOf(rank));
-      staged = std::max(staged, Sum(Of(rank).staged));
+      const RankNeed need = Of(rank);
+      reports.push_back(ReportOf(rank, need));
+      staged = std::max(staged, Sum(need.staged));
     }
     const std::string table = MemoryTable(layout, options.engine, reports, "needed");
     if (parts == RoomParts::kBoth) return table;
@@ -158,7 +158,7 @@ absl::Status CheckRoom(const RunOptions& options, const Surroundings& surroundin
 
 absl::StatusOr<RankReport> SureMemory(const RunOptions& options, const Surroundings& surroundings, int rank) {
   ZS_ASSIGN_OR_RETURN(const Need need, NeedOf(options, surroundings));
-  return need.ReportOf(rank);
+  return need.ReportOf(rank, need.Of(rank));
 }
 
 absl::Status NoRoom(const Room& room, int64_t bytes, std::string_view remedies, std::string_view table) {

@@ -6,7 +6,6 @@
 //   client->Attend();
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>

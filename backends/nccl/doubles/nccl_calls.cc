@@ -31,22 +31,30 @@ struct OpenGroup {
 };
 thread_local OpenGroup group;
 
-int RegisteredAs(const ncclComm& comm, const void* address, size_t bytes) {
-  auto next = comm.registered.upper_bound(address);
-  if (next == comm.registered.begin()) return 0;
+// The window that begins last of those that do not begin behind `address`, and how far behind its beginning that is.
+struct InWindow {
+  const Registered* window = nullptr;  // null: there is none
+  size_t at = 0;
+};
+InWindow Find(const ncclComm& comm, const void* address) {
+  const auto next = comm.registered.upper_bound(address);
+  if (next == comm.registered.begin()) return {};
   const auto& [begin, memory] = *std::prev(next);
-  const size_t at = static_cast<size_t>(static_cast<const char*>(address) - static_cast<const char*>(begin));
-  return memory.window && at + bytes <= memory.bytes ? 1 : 0;
+  if (!memory.window) return {};
+  return {.window = &memory, .at = static_cast<size_t>(static_cast<const char*>(address) - static_cast<const char*>(begin))};
+}
+
+int RegisteredAs(const ncclComm& comm, const void* address, size_t bytes) {
+  const auto [window, at] = Find(comm, address);
+  return window != nullptr && at + bytes <= window->bytes ? 1 : 0;
 }
 
 // In which window, and where in it, as one number; 0: in none.
 int PlaceOf(const ncclComm& comm, const void* address) {
-  auto next = comm.registered.upper_bound(address);
-  if (address == nullptr || next == comm.registered.begin()) return 0;
-  const auto& [begin, memory] = *std::prev(next);
-  const size_t at = static_cast<size_t>(static_cast<const char*>(address) - static_cast<const char*>(begin));
+  const auto [window, at] = Find(comm, address);
   constexpr size_t kWindows = 64;
-  return memory.window && at < memory.bytes ? static_cast<int>(at * kWindows + static_cast<size_t>(memory.number) + 1) : 0;
+  if (window == nullptr || at >= window->bytes) return 0;
+  return static_cast<int>(at * kWindows + static_cast<size_t>(window->number) + 1);
 }
 
 ncclResult_t Queue(ncclComm_t comm, cudaStream_t stream, CallArguments call, const char* name) {
