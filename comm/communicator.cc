@@ -13,6 +13,8 @@ namespace {
 // Up to so many a collective may take no longer than a few reads of a clock: it is recorded without.
 constexpr int64_t kBriefBytes = 64;
 
+int64_t BytesOf(const Operation& operation) { return operation.count * device::SizeOf(operation.in_dtype); }
+
 }  // namespace
 
 Communicator::Communicator(device::Device& device, int rank, int world_size)
@@ -88,10 +90,10 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   operation.root = root;
   operation.sequence = sequence_ + 1;
   operation.segments = ring_->Keep(slot, segments);
-  operation.after = options.after;
-  for (size_t i = 0; i < options.after.size(); ++i) {
-    if (options.after[i] != nullptr && options.after[i] == &Work().event())
-      operation.after[i] = nullptr;  // No device's, and done.
+  operation.event_count = 0;
+  for (const device::Event* event : options.after) {
+    if (event == nullptr || event == &Work().event()) continue;  // The latter is no device's, and done.
+    operation.events[operation.event_count++] = event;
   }
   operation.wait_at_once = options.wait_at_once;
   operation.traffic = options.traffic;
@@ -123,26 +125,30 @@ Work Communicator::Issue(OpKind kind, std::span<const Segment> segments, ReduceO
   return work;
 }
 
+device::Recorder::Issued Communicator::Recorded(const Operation& operation, int64_t bytes) const {
+  return {.name = Name(operation.kind),
+          .label = operation.label,
+          .group = group_,
+          .sequence = operation.sequence,
+          .count = operation.count,
+          .bytes = bytes,
+          .dtype = operation.in_dtype,
+          .control = operation.traffic == Traffic::kControl,
+          .track = track_};
+}
+
 void Communicator::NoteIssued(Operation& operation) const {
-  const int64_t bytes = operation.count * device::SizeOf(operation.in_dtype);
-  operation.record = device_->recorder().Issue({.name = Name(operation.kind),
-                                                .label = operation.label,
-                                                .group = group_,
-                                                .sequence = operation.sequence,
-                                                .count = operation.count,
-                                                .bytes = bytes,
-                                                .dtype = operation.in_dtype,
-                                                .control = operation.traffic == Traffic::kControl,
-                                                .brief = operation.wait_at_once && bytes <= kBriefBytes,
-                                                .track = track_});
+  const int64_t bytes = BytesOf(operation);
+  device::Recorder& recorder = device_->recorder();
+  const bool brief = operation.wait_at_once && bytes <= kBriefBytes && !recorder.tracing();
+  operation.record = brief ? recorder.IssueBrief() : recorder.Issue(Recorded(operation, bytes));
 }
 
 int64_t Communicator::NoteBegun(const Operation& operation) {
   int64_t ready_ns = 0;
-  for (const device::Event* event : operation.after) {
-    if (event != nullptr) ready_ns = std::max(ready_ns, event->recorded_ns());
-  }
-  return device::Recorder::Began(operation.record, ready_ns);
+  for (const device::Event* event : operation.after()) ready_ns = std::max(ready_ns, event->recorded_ns());
+  if (!operation.record.brief) return device::Recorder::Began(operation.record, ready_ns);
+  return device_->recorder().BeganBrief(operation.record, Recorded(operation, BytesOf(operation)), ready_ns);
 }
 
 void Communicator::NoteAwaited(uint64_t ticket, device::Span& span) {
@@ -156,9 +162,7 @@ void Communicator::NoteAwaited(uint64_t ticket, device::Span& span) {
 }
 
 void Communicator::RunAlone(Operation& operation) {
-  for (const device::Event* event : operation.after) {
-    if (event != nullptr) alone_stream_->Wait(*event);
-  }
+  for (const device::Event* event : operation.after()) alone_stream_->Wait(*event);
   NoteBegun(operation);
   for (const Segment& segment : operation.segments) {
     if (segment.in.empty() || segment.in.address() == segment.out.address()) continue;

@@ -148,6 +148,7 @@ class Communicator {
   bool FailAlone(const absl::Status& cause);
   std::shared_ptr<Family> FamilyOf() const;
   void JoinFamily(std::shared_ptr<Family> family);
+  device::Recorder::Issued Recorded(const Operation& operation, int64_t bytes) const;
   void NoteIssued(Operation& operation) const;
   // The span of a wait for what has this ticket.
   void NoteAwaited(uint64_t ticket, device::Span& span);

@@ -119,9 +119,7 @@ class HostCommunicator final : public Communicator {
   }
 
   absl::Status Run(Operation& operation) {
-    for (const device::Event* event : operation.after) {
-      if (event != nullptr) stream_->Wait(*event);
-    }
+    for (const device::Event* event : operation.after()) stream_->Wait(*event);
     // Staged: the deadline begins when the inputs are there, as it does where Wait above held this thread.
     stream_->Synchronize();
     absl::Status ended = failed() ? status() : Carry(operation);

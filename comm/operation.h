@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,12 +22,9 @@ namespace zeroshard::comm {
 
 enum class OpKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast, kBarrier, kFinalize };
 
-// "all-reduce", "reduce-scatter", "all-gather", "reduce", "broadcast", "barrier", "finalize".
-constexpr std::string_view Name(OpKind kind) {
-  constexpr std::string_view kNames[] = {"all-reduce", "reduce-scatter", "all-gather", "reduce",
-                                         "broadcast",  "barrier",        "finalize"};
-  return kNames[static_cast<int>(kind)];
-}
+inline constexpr std::string_view kOpKindNames[] = {"all-reduce", "reduce-scatter", "all-gather", "reduce",
+                                                    "broadcast",  "barrier",        "finalize"};
+constexpr std::string_view Name(OpKind kind) { return kOpKindNames[static_cast<int>(kind)]; }
 
 constexpr bool IsReduction(OpKind kind) {
   return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce;
@@ -46,7 +44,8 @@ struct Operation {
   uint64_t sequence = 0;
   int64_t count = 0;  // elements of all segments: of a part, in reduce-scatter and all-gather
   std::span<const Segment> segments;
-  std::array<const device::Event*, kMaxAfter> after = {};
+  std::array<const device::Event*, kMaxAfter> events = {};
+  size_t event_count = 0;
   bool wait_at_once = false;
   Traffic traffic = Traffic::kData;
   std::string_view label;
@@ -55,6 +54,9 @@ struct Operation {
   device::Recorder::Open record;
 
   uint64_t ticket = 0;  // the face's
+
+  // What it comes after; none is null.
+  std::span<const device::Event* const> after() const { return {events.data(), event_count}; }
 };
 
 // "all-reduce #12 'block 3' (sum, bf16 -> fp32, 1024 elements in 2 segments) in shard group 0-1".

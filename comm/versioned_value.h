@@ -1,5 +1,5 @@
-// VersionedValue: plain bytes that any thread writes and any thread reads, whole and without a lock: in memory of this process, or
-// in memory that processes share (zeros are a value of zeros).
+// VersionedValue: plain bytes that one thread at a time writes and any thread reads, whole and without a lock: in memory of this
+// process, or in memory that processes share (zeros are a value of zeros).
 //
 // Example:
 //   doing.Store(header);                       // this rank, operation after operation
@@ -21,13 +21,11 @@ namespace zeroshard::comm {
 template <class T>
 class VersionedValue {
  public:
-  // Writers wait for each other.
   void Store(const T& value) {
     const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
-    uint64_t version = version_.load(std::memory_order_relaxed);
-    do {
-      version &= ~uint64_t{1};
-    } while (!version_.compare_exchange_weak(version, version + 1, std::memory_order_acquire, std::memory_order_relaxed));
+    // Even, but where this rank's memory was written by a stranger. No exchange: it would wait for all that was stored before.
+    const uint64_t version = version_.load(std::memory_order_relaxed) & ~uint64_t{1};
+    version_.store(version + 1, std::memory_order_relaxed);
     // Who sees one of them sees that version, or a later one.
 #pragma GCC unroll 16
     for (size_t i = 0; i < words_.size(); ++i) {

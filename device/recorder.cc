@@ -66,17 +66,20 @@ std::vector<Span> Recorder::Flight() const {
   std::vector<Span> latest;
   latest.reserve(kFlight);
   const std::lock_guard<BriefLock> lock(lock_);
-  for (uint64_t id = issued_ - std::min<uint64_t>(issued_, kFlight) + 1; id <= issued_; ++id) {
-    latest.push_back(CopyOf(flight_[id % kSlots]));
+  const uint64_t issued = issued_.load(std::memory_order_relaxed);
+  for (uint64_t id = issued - std::min<uint64_t>(issued, kFlight) + 1; id <= issued; ++id) {
+    const Span& span = flight_[id % kSlots];
+    if (span.id == id) latest.push_back(CopyOf(span));
   }
   return latest;
 }
 
 Span Recorder::LastOperation() const {
   const std::lock_guard<BriefLock> lock(lock_);
-  for (uint64_t id = issued_; id + kFlight > issued_ && id > 0; --id) {
+  const uint64_t issued = issued_.load(std::memory_order_relaxed);
+  for (uint64_t id = issued; id + kFlight > issued && id > 0; --id) {
     const Span& span = flight_[id % kSlots];
-    if (Load(span.begun_ns) != 0) return CopyOf(span);
+    if (span.id == id && Load(span.begun_ns) != 0) return CopyOf(span);
   }
   return {};
 }

@@ -55,8 +55,6 @@ class Recorder {
     int64_t bytes = 0;
     DType dtype = DType::kUint8;
     bool control = false;
-    // Takes about as long as reading a clock does: its times are the system's ticks', where nobody traces.
-    bool brief = false;
     Track track = 0;
   };
   // A collective that is under way: its entries in the two records. A copy speaks of the same one.
@@ -64,7 +62,7 @@ class Recorder {
     Span* flight = nullptr;
     Span* span = nullptr;  // null where spans of collectives are off
     uint64_t id = 0;
-    int64_t (*clock)() = &NowNs;
+    bool brief = false;  // of IssueBrief
   };
 
   Recorder();
@@ -99,6 +97,10 @@ class Recorder {
   static int64_t Began(const Open& open, int64_t ready_ns);
   // The first call counts.
   static void Ended(const Open& open);
+  // One that takes about as long as reading a clock does, while nobody traces: it has its place from IssueBrief on, counts as issued
+  // when it begins, and its times are the system's ticks'.
+  Open IssueBrief();
+  int64_t BeganBrief(const Open& open, const Issued& issued, int64_t ready_ns);
 
   // The latest operations, oldest first. From any thread.
   std::vector<Span> Flight() const;
@@ -113,6 +115,9 @@ class Recorder {
   static constexpr uint64_t kSlots = 2 * kFlight;
 
   Span* Room();
+  Open Take();
+  // Where its entry is no later one's by now. With the lock.
+  void Fill(const Open& open, const Issued& issued, int64_t issued_ns, int64_t ready_ns, int64_t begun_ns);
   // Whether its entry of the flight record is its own still.
   static bool Holds(const Open& open) {
     return open.flight != nullptr && std::atomic_ref<uint64_t>(open.flight->id).load(std::memory_order_acquire) == open.id;
@@ -125,31 +130,33 @@ class Recorder {
   std::atomic<int64_t> next_{0};
   std::atomic<int64_t> dropped_{0};
 
+  std::atomic<uint64_t> issued_{0};
   mutable BriefLock lock_;    // of what follows
   std::vector<Span> flight_;  // a ring, by id; twice as long as what is shown, so that what is in flight is not overwritten
-  uint64_t issued_ = 0;
-  uint32_t tracks_ = 0;  // a bit for each that is taken
+  uint32_t tracks_ = 0;       // a bit for each that is taken
 };
 
-// Inline, since a collective of a few bytes takes little longer. Each field by itself: what is set as a whole costs more than all the
-// rest.
-[[gnu::always_inline]] inline Recorder::Open Recorder::Issue(const Issued& issued) {
+// Inline, since a collective of a few bytes takes little longer.
+inline Recorder::Open Recorder::Take() {
   Open open;
-  if (issued.brief && !tracing()) open.clock = &LastTickNs;
-  const int64_t now = open.clock();
-  if (tracing()) open.span = Room();
-  const std::lock_guard<BriefLock> lock(lock_);
-  open.id = ++issued_;
+  open.id = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
   open.flight = &flight_[open.id % kSlots];
+  return open;
+}
+
+// Each field by itself: what is set as a whole costs more than all the rest.
+[[gnu::always_inline]] inline void Recorder::Fill(const Open& open, const Issued& issued, int64_t issued_ns,
+                                                  int64_t ready_ns, int64_t begun_ns) {
   Span& span = *open.flight;
-  span.id = open.id;
+  if (span.id > open.id) return;
+  std::atomic_ref<uint64_t>(span.id).store(open.id, std::memory_order_release);
   span.sequence = issued.sequence;
   span.step = step_.load(std::memory_order_relaxed);
   span.count = issued.count;
   span.bytes = issued.bytes;
-  span.issued_ns = now;
-  Store(span.ready_ns, 0);
-  Store(span.begun_ns, 0);
+  Store(span.issued_ns, issued_ns);
+  Store(span.ready_ns, ready_ns);
+  Store(span.begun_ns, begun_ns);
   Store(span.ended_ns, 0);
   Assign(span.label, issued.label);
   Assign(span.group, issued.group);
@@ -158,13 +165,27 @@ class Recorder {
   span.track = issued.track;
   span.dtype = issued.dtype;
   span.control = issued.control;
-  if (open.span != nullptr) *open.span = span;
   PrefetchToWrite(flight_[(open.id + 1) % kSlots]);  // which was last used long ago
+}
+
+inline Recorder::Open Recorder::Issue(const Issued& issued) {
+  const int64_t now = NowNs();
+  Open open = Take();
+  if (tracing()) open.span = Room();
+  const std::lock_guard<BriefLock> lock(lock_);
+  Fill(open, issued, now, 0, 0);
+  if (open.span != nullptr) *open.span = *open.flight;
+  return open;
+}
+
+inline Recorder::Open Recorder::IssueBrief() {
+  Open open = Take();
+  open.brief = true;
   return open;
 }
 
 inline int64_t Recorder::Began(const Open& open, int64_t ready_ns) {
-  const int64_t now = open.clock();
+  const int64_t now = NowNs();
   for (Span* span : {Holds(open) ? open.flight : nullptr, open.span}) {
     if (span == nullptr) continue;
     Store(span->ready_ns, ready_ns);
@@ -173,9 +194,16 @@ inline int64_t Recorder::Began(const Open& open, int64_t ready_ns) {
   return now;
 }
 
+[[gnu::always_inline]] inline int64_t Recorder::BeganBrief(const Open& open, const Issued& issued, int64_t ready_ns) {
+  const int64_t now = TimeNs(kTicks);
+  const std::lock_guard<BriefLock> lock(lock_);
+  Fill(open, issued, now, ready_ns, now);
+  return now;
+}
+
 inline void Recorder::Ended(const Open& open) {
   if (!Holds(open) || Load(open.flight->ended_ns) != 0) return;
-  const int64_t now = open.clock();
+  const int64_t now = TimeNs(open.brief ? kTicks : CLOCK_MONOTONIC);
   Store(open.flight->ended_ns, now);
   // A stream may have stamped it.
   if (open.span != nullptr && Load(open.span->ended_ns) == 0) Store(open.span->ended_ns, now);

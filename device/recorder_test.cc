@@ -90,6 +90,36 @@ TEST(Recorder, FlightMayBeReadWhileOthersRecord) {
   others.join();
 }
 
+TEST(Recorder, ABriefOperationIsRecordedInItsPlaceWhenItBegins) {
+  Recorder recorder;
+  const Recorder::Open brief = recorder.IssueBrief();
+  const Recorder::Open later = recorder.Issue({.name = "all-gather", .sequence = 2});
+  ASSERT_EQ(recorder.Flight().size(), 1u);
+  Recorder::Ended(brief);  // Of no entry.
+  const int64_t begun = recorder.BeganBrief(brief, {.name = "barrier", .sequence = 1}, 0);
+  EXPECT_EQ(recorder.LastOperation().sequence, 1u);
+  Recorder::Began(later, 0);
+  EXPECT_EQ(recorder.LastOperation().sequence, 2u);
+  Recorder::Ended(brief);
+  const std::vector<Span> flight = recorder.Flight();
+  ASSERT_EQ(flight.size(), 2u);
+  EXPECT_EQ(View(flight[0].name), "barrier");
+  EXPECT_EQ(flight[0].issued_ns, begun);
+  EXPECT_EQ(flight[0].begun_ns, begun);
+  EXPECT_GE(flight[0].ended_ns, begun);
+  EXPECT_EQ(flight[1].ended_ns, 0);
+}
+
+TEST(Recorder, ABriefOperationThatBeginsLateDisturbsNoLaterOne) {
+  Recorder recorder;
+  const Recorder::Open brief = recorder.IssueBrief();
+  for (uint64_t i = 1; i <= 2 * Recorder::kFlight; ++i) recorder.Issue({.name = "reduce", .sequence = i});
+  recorder.BeganBrief(brief, {.name = "barrier", .sequence = 1000}, 0);
+  Recorder::Ended(brief);
+  EXPECT_EQ(recorder.Flight().back().sequence, 2u * Recorder::kFlight);
+  EXPECT_EQ(recorder.LastOperation().id, 0u);
+}
+
 TEST(FixedText, CutsWhatIsTooLong) {
   FixedText<4> text = {};
   Assign(text, "abcdef");

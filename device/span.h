@@ -100,7 +100,7 @@ inline int64_t TimeNs(clockid_t clock) {
   return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 inline int64_t NowNs() { return TimeNs(CLOCK_MONOTONIC); }
-// The same clock as of the system's last tick, some milliseconds ago; costs a fifth.
-inline int64_t LastTickNs() { return TimeNs(CLOCK_MONOTONIC_COARSE); }
+// The clock of NowNs as of the system's last tick, some milliseconds ago; costs a fifth.
+inline constexpr clockid_t kTicks = CLOCK_MONOTONIC_COARSE;
 
 }  // namespace zeroshard::device

@@ -162,9 +162,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   // On the thread that calls NCCL.
   void Issue(comm::Operation& operation) override {
     Flights::Flight& flight = flights_.NextToIssue();
-    for (const device::Event* event : operation.after) {
-      if (event != nullptr) stream_->Wait(*event);
-    }
+    for (const device::Event* event : operation.after()) stream_->Wait(*event);
     absl::Status started = status();
     if (started.ok()) started = Start(operation, flight);
     if (!started.ok()) FailBy(HeaderOf(operation), started);
