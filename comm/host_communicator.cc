@@ -137,12 +137,13 @@ class HostCommunicator final : public Communicator {
   absl::Status Carry(const Operation& operation) {
     ZS_RETURN_IF_ERROR(view_.Bind(operation));
     if (options_.poison_outputs) view_.PoisonOutputs();  // Before peers, once told, write to them.
-    OperationHeader header = MakeHeader(operation, transport_->number(rank()), world_size());
+    OperationHeader header = MakeHeaderForDigest(operation, transport_->number(rank()), world_size());
     header.staged_bytes = view_.staged_bytes();
     header.schedules = static_cast<uint8_t>(schedules_);
     exchange_.Tell(header, view_.call(), operation.traffic);
     // While the peers' headers are on their way:
     const Deadline begun{std::chrono::nanoseconds(NoteBegun(operation))};
+    SetLabel(header, operation.label);
     transport_->Doing(header);
     ZS_RETURN_IF_ERROR(exchange_.Hear(header, begun + kTick + timeout_));
     if (!view_.staged()) return RunSchedule(exchange_, view_.call(), schedules_);

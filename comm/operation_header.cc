@@ -27,6 +27,12 @@ std::string DTypeName(uint8_t value) {
 }  // namespace
 
 OperationHeader MakeHeader(const Operation& operation, int rank, int world_size) {
+  OperationHeader header = MakeHeaderForDigest(operation, rank, world_size);
+  SetLabel(header, operation.label);
+  return header;
+}
+
+OperationHeader MakeHeaderForDigest(const Operation& operation, int rank, int world_size) {
   OperationHeader header;
   header.magic = kMagic;
   header.sequence = operation.sequence;
@@ -42,8 +48,11 @@ OperationHeader MakeHeader(const Operation& operation, int rank, int world_size)
   for (const Segment& segment : operation.segments) {
     header.layout = Mix(Mix(header.layout + 1, PartElements(operation.kind, segment)), segment.stride);
   }
-  std::copy_n(operation.label.begin(), std::min(operation.label.size(), header.label.size()), header.label.begin());
   return header;
+}
+
+void SetLabel(OperationHeader& header, std::string_view label) {
+  std::copy_n(label.begin(), std::min(label.size(), header.label.size()), header.label.begin());
 }
 
 // A sum of products, each of which is on its way while the next one begins: whoever sends it waits for it.

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -52,6 +53,9 @@ static_assert(std::is_trivially_copyable_v<OperationBrief>);
 static_assert(sizeof(OperationBrief) == 32);
 
 OperationHeader MakeHeader(const Operation& operation, int rank, int world_size);
+// In two parts: what a digest is of, and what people read.
+OperationHeader MakeHeaderForDigest(const Operation& operation, int rank, int world_size);
+void SetLabel(OperationHeader& header, std::string_view label);
 
 // Of all that CheckAgreement compares.
 uint64_t Digest(const OperationHeader& header);

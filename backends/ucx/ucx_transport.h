@@ -112,7 +112,6 @@ class UcxTransport final : public comm::Transport {
   absl::Status AwaitSlowly(Record& record, comm::Deadline deadline);
   absl::Status Gone(const Record& record, const absl::Status& said);
   absl::Status CauseOfCancel() const;
-  absl::Status FirstFailure() const;
   absl::Status GivenUp() const;
   void Heard(int peer, const absl::Status& why);
   void Settle();

@@ -109,7 +109,7 @@ bool Exchange::CarryInput(OperationHeader& mine, const HostCall& call) {
 }
 
 bool Exchange::MapKeys(const HostCall& call) {
-  if (!transport_.maps_memory()) return false;
+  if (call.segments.empty() || !transport_.maps_memory()) return false;
   const bool reads = call.kind != OpKind::kBroadcast || call.root == rank_;
   const int64_t ranks = call.kind == OpKind::kReduceScatter ? world_size_ : 1;
   my_keys_.clear();
@@ -120,7 +120,6 @@ bool Exchange::MapKeys(const HostCall& call) {
                                                        : 1);
     if (my_keys_.back() == 0 || my_keys_[my_keys_.size() - 2] == 0) return false;
   }
-  if (my_keys_.empty()) return false;
   mine_.keys = {my_keys_[0], my_keys_[1]};
   return true;
 }
