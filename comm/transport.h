@@ -85,6 +85,9 @@ class Transport {
   virtual void Cancel(const absl::Status& cause) = 0;
   // What this rank does from now on, for peers that ask why it is late. Allocates nothing.
   virtual void Doing(const OperationHeader& /*operation*/) {}
+  // `peers` are known to have begun the same: for those that ask what one did last that is gone. Not called where memory is mapped,
+  // in which a peer's own word is found. Allocates nothing.
+  virtual void Met(std::span<const int> /*peers*/) {}
   // After Cancel: returns when no byte of any transfer, nor of mapped memory, is read or written any more. Bounded.
   virtual void Quiesce() = 0;
   // `failed(rank, why)`: the transport knows that `rank` died or gave up (not that it took leave). It then ends every transfer of

@@ -209,6 +209,10 @@ void GlooTransport::Doing(const comm::OperationHeader& operation) {
   if (lines_ != nullptr) lines_->Doing(operation);
 }
 
+void GlooTransport::Met(std::span<const int> peers) {
+  if (lines_ != nullptr) lines_->Met(peers);
+}
+
 void GlooTransport::OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) {
   std::optional<std::pair<int, absl::Status>> already;
   {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +50,7 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
   absl::Status Wait(comm::Transfer transfer, comm::Deadline deadline) override;
   void Cancel(const absl::Status& cause) override;
   void Doing(const comm::OperationHeader& operation) override;
+  void Met(std::span<const int> peers) override;
   void Quiesce() override;
   void OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) override;
   absl::StatusOr<std::unique_ptr<comm::Transport>> Split(const comm::SplitSpec& spec) override;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,8 @@ class Lines {
 
   // What this rank does, and for which peer it waits (-1: none), for those that ask. From any thread; allocate nothing.
   virtual void Doing(const comm::OperationHeader& operation) = 0;
+  // `peers` have begun the same.
+  virtual void Met(std::span<const int> /*peers*/) {}
   void WaitsFor(int peer) {
     place_.Set(peer < 0 ? -1 : Number(peer));
     NoteWait(peer);

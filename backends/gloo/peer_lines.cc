@@ -79,6 +79,11 @@ void PeerLines::Doing(const comm::OperationHeader& operation) {
   if (first) TellDoing();
 }
 
+void PeerLines::Met(std::span<const int> peers) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const int peer : peers) peers_[static_cast<size_t>(peer)].met = doing_;
+}
+
 // With the lock. A peer that has not taken what it was told before is told nothing: its last word is to find room.
 void PeerLines::TellDoing() {
   if (said_ || !std::exchange(untold_, false)) return;
@@ -94,6 +99,7 @@ void PeerLines::TellDoing() {
 std::string PeerLines::LastOf(int rank) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (peer.met.magic != 0 && peer.met.sequence >= peer.doing.sequence) return comm::DescribeLast(peer.met);
   if (peer.doing.magic == 0) return "none of which it told";
   return absl::StrCat(comm::DescribeLast(peer.doing), ", as it said ",
                       absl::StrFormat("%.1fs", absl::ToDoubleSeconds(absl::Now() - peer.told)), " ago");

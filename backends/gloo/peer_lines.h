@@ -2,7 +2,7 @@
 //
 // One connection to each peer and one thread that listens to all. A line that ends without a word means that the peer's process
 // is gone: killed, crashed, or a zombie; the system closes it within milliseconds. So that others know what it did last, a rank
-// tells them at once of its first operation, and some times a second of the latest.
+// tells them at once of its first operation, and some times a second of the latest; what both have begun each knows by itself.
 //
 // Example:
 //   PeerLines lines(options, std::move(sockets), [](int peer, const absl::Status& why) { ... });
@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -36,6 +37,7 @@ class PeerLines final : public Lines {
   void TakeLeave() override { Say(Word::kLeave, absl::OkStatus()); }
   void GiveUp(const absl::Status& why) override { Say(Word::kGiveUp, why); }
   void Doing(const comm::OperationHeader& operation) override;
+  void Met(std::span<const int> peers) override;
   std::string LastOf(int peer) const override;
 
   // Stops listening; the lines stay open.
@@ -66,6 +68,7 @@ class PeerLines final : public Lines {
     Answer answer = {};
     comm::OperationHeader doing = {};  // as it said last
     absl::Time told;                   // when
+    comm::OperationHeader met = {};    // what this rank began last that it had begun too
   };
 
   void NoteWait(int peer) override { waits_for_.store(peer, std::memory_order_relaxed); }

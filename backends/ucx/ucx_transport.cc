@@ -156,6 +156,10 @@ void UcxTransport::Doing(const comm::OperationHeader& operation) {
   if (lines_ != nullptr) lines_->Doing(operation);
 }
 
+void UcxTransport::Met(std::span<const int> peers) {
+  if (lines_ != nullptr) lines_->Met(peers);
+}
+
 void UcxTransport::OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) {
   std::optional<std::pair<int, absl::Status>> already;
   {

@@ -21,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +60,7 @@ class UcxTransport final : public comm::Transport {
   absl::Status Wait(comm::Transfer transfer, comm::Deadline deadline) override;
   void Cancel(const absl::Status& cause) override;
   void Doing(const comm::OperationHeader& operation) override;
+  void Met(std::span<const int> peers) override;
   void Quiesce() override;
   void OnPeerFailed(std::function<void(int rank, const absl::Status& why)> failed) override;
 

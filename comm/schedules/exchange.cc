@@ -27,6 +27,7 @@ Exchange::Exchange(Transport& transport, WireLedger& ledger, std::span<std::byte
       rank_(transport.rank()),
       world_size_(transport.world_size()),
       meeting_(meeting),
+      maps_memory_(transport.maps_memory()),
       told_(peers_.size()),
       place_(static_cast<size_t>(world_size_), -1),
       transfers_(static_cast<size_t>(world_size_) * kTransfersPerPeer),
@@ -72,6 +73,7 @@ absl::Status Exchange::Hear(const OperationHeader& mine, Deadline deadline) {
     if (!Agrees(i)) return Disagree(mine, i);
     mapped_ = mapped_ && told_[i].brief.mapped != 0;
   }
+  if (!maps_memory_) transport_.Met(peers_);
   ZS_RETURN_IF_ERROR(WaitAll(transfers().subspan(n, n)));
   listed_ = mapped_ && my_keys_.size() > mine_.keys.size();
   return listed_ ? SwapKeys() : absl::OkStatus();
@@ -109,7 +111,7 @@ bool Exchange::CarryInput(OperationHeader& mine, const HostCall& call) {
 }
 
 bool Exchange::MapKeys(const HostCall& call) {
-  if (call.segments.empty() || !transport_.maps_memory()) return false;
+  if (call.segments.empty() || !maps_memory_) return false;
   const bool reads = call.kind != OpKind::kBroadcast || call.root == rank_;
   const int64_t ranks = call.kind == OpKind::kReduceScatter ? world_size_ : 1;
   my_keys_.clear();

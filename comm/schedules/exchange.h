@@ -101,6 +101,7 @@ class Exchange {
   const int rank_;
   const int world_size_;
   const Meeting meeting_;
+  const bool maps_memory_;
   Deadline deadline_;
   Traffic traffic_ = Traffic::kData;
   bool mapped_ = false;
