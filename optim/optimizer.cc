@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,21 @@ constexpr std::array<std::string_view, 2> kAdamState = {"exp_avg", "exp_avg_sq"}
 constexpr std::array<std::string_view, 1> kMomentumState = {"momentum_buffer"};
 
 bool IsComputeDType(DType dtype) { return dtype == DType::kBfloat16 || dtype == DType::kFloat16; }
+
+template <class Pass>
+Pass PassOf(const OptimizerOptions& options, const GroupOptions& group) {
+  Pass pass;
+  pass.weight_decay = group.weight_decay;
+  pass.learning_rate_scale = group.learning_rate_scale;
+  if constexpr (std::is_same_v<Pass, device::SgdPass>) {
+    pass.momentum = options.momentum;
+    pass.nesterov = options.nesterov;
+  } else {
+    pass.eps = options.eps;
+    pass.decoupled = options.kind != Kind::kAdam;
+  }
+  return pass;
+}
 
 }  // namespace
 
@@ -157,6 +173,13 @@ absl::Status Optimizer::Check(const Update& update) const {
 
 absl::Status Optimizer::Apply(device::Stream& stream, const Update& update) {
   ZS_RETURN_IF_ERROR(Check(update));
+  if (options_.kind == Kind::kSgd) return ApplyRuns<device::SgdPass>(stream, update);
+  return ApplyRuns<device::AdamPass>(stream, update);
+}
+
+template <class Pass>
+absl::Status Optimizer::ApplyRuns(device::Stream& stream, const Update& update) {
+  device::Pieces<Pass> pieces;
   const int64_t begin = update.first;
   const int64_t end = begin + update.weights.elements();
   auto run = std::lower_bound(runs_.begin(), runs_.end(), begin,
@@ -165,17 +188,19 @@ absl::Status Optimizer::Apply(device::Stream& stream, const Update& update) {
     if (run->frozen) continue;
     const int64_t first = std::max(run->first, begin);
     const int64_t count = std::min(run->first + run->count, end) - first;
-    const bool whole = count == run->count;
-    if (!whole && muon_ != nullptr && options_.groups[static_cast<size_t>(run->group)].orthogonal) {
-      return absl::InvalidArgumentError(absl::StrCat("optimizer update of ", count, " of the ", run->count,
-                                                     " elements of a matrix; Muon takes it as a whole"));
+    const GroupOptions& group = options_.groups[static_cast<size_t>(run->group)];
+    if (muon_ != nullptr && group.orthogonal) {
+      ZS_RETURN_IF_ERROR(ApplyMuon(stream, update, *run, count));
+      continue;
     }
     if (count == 0) continue;
-    Run part = *run;
-    part.first = first;
-    part.count = count;
-    ApplyRun(stream, update, part);
+    if (pieces.full()) {
+      Queue(stream, update, pieces);
+      pieces.Clear();
+    }
+    pieces.Add({.first = first - begin, .count = count, .of = PassOf<Pass>(options_, group)});
   }
+  if (!pieces.empty()) Queue(stream, update, pieces);
   return absl::OkStatus();
 }
 
@@ -185,40 +210,39 @@ void Optimizer::SetFrozen(int64_t first, int64_t count, bool frozen) {
   }
 }
 
-void Optimizer::ApplyRun(device::Stream& stream, const Update& update, const Run& run) {
+Array Optimizer::StateOf(const Update& update, size_t i) const {
+  return owns_state_ ? state_[i].array.Slice(update.first, update.weights.elements()) : update.state[i];
+}
+
+void Optimizer::Queue(device::Stream& stream, const Update& update, const device::Pieces<device::SgdPass>& pieces) {
+  device_->step().Sgd(stream, pieces, update.gradients, update.scalars, update.weights,
+                      options_.momentum == 0 ? Array() : StateOf(update, 0), update.write_back);
+}
+
+void Optimizer::Queue(device::Stream& stream, const Update& update, const device::Pieces<device::AdamPass>& pieces) {
+  device_->step().Adam(stream, pieces, update.gradients, update.scalars, update.weights, StateOf(update, 0),
+                       StateOf(update, 1), update.write_back);
+}
+
+absl::Status Optimizer::ApplyMuon(device::Stream& stream, const Update& update, const Run& run, int64_t count) {
+  if (count != run.count) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer update of ", count, " of the ", run.count,
+                                                   " elements of a matrix; Muon takes it as a whole"));
+  }
+  if (count == 0) return absl::OkStatus();
   const auto part = [&](const Array& a) { return a.empty() ? a : a.Slice(run.first - update.first, run.count); };
-  const auto state = [&](size_t i) {
-    return owns_state_ ? state_[i].array.Slice(run.first, run.count) : part(update.state[i]);
-  };
   const GroupOptions& group = options_.groups[static_cast<size_t>(run.group)];
-  if (options_.kind == Kind::kSgd) {
-    const device::SgdPass pass{.momentum = options_.momentum,
-                               .nesterov = options_.nesterov,
-                               .weight_decay = group.weight_decay,
-                               .learning_rate_scale = group.learning_rate_scale};
-    device_->step().Sgd(stream, pass, part(update.gradients), update.scalars, part(update.weights),
-                        options_.momentum == 0 ? Array() : state(0), part(update.write_back));
-    return;
-  }
-  if (muon_ != nullptr && group.orthogonal) {
-    const device::MuonPass muon{.momentum = options_.momentum,
-                                .nesterov = options_.nesterov,
-                                .weight_decay = group.weight_decay,
-                                .learning_rate_scale = group.learning_rate_scale};
-    muon_->Apply(stream, muon, {run.rows, run.columns},
-                 {.gradients = part(update.gradients),
-                  .scalars = update.scalars,
-                  .momentum = state(0),
-                  .weights = part(update.weights),
-                  .write_back = part(update.write_back)});
-    return;
-  }
-  const device::AdamPass pass{.eps = options_.eps,
+  const device::MuonPass pass{.momentum = options_.momentum,
+                              .nesterov = options_.nesterov,
                               .weight_decay = group.weight_decay,
-                              .learning_rate_scale = group.learning_rate_scale,
-                              .decoupled = options_.kind != Kind::kAdam};
-  device_->step().Adam(stream, pass, part(update.gradients), update.scalars, part(update.weights), state(0), state(1),
-                       part(update.write_back));
+                              .learning_rate_scale = group.learning_rate_scale};
+  muon_->Apply(stream, pass, {run.rows, run.columns},
+               {.gradients = part(update.gradients),
+                .scalars = update.scalars,
+                .momentum = part(StateOf(update, 0)),
+                .weights = part(update.weights),
+                .write_back = part(update.write_back)});
+  return absl::OkStatus();
 }
 
 }  // namespace zeroshard::optim

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "zeroshard/device/array.h"
 #include "zeroshard/device/device.h"
+#include "zeroshard/device/pieces.h"
 #include "zeroshard/device/stream.h"
 #include "zeroshard/optim/muon.h"
 #include "zeroshard/optim/optimizer_options.h"
@@ -77,9 +79,9 @@ class Optimizer {
                                                                        const OptimizerOptions& options, int64_t elements,
                                                                        std::vector<Run> runs);
 
-  // Queues the step's pass on `stream`. A shard may be updated in parts, in any order, each element once a step. Where the
-  // scalars say skip, nothing is written. Errors: kInvalidArgument, for arrays whose sizes or dtypes do not fit; then
-  // nothing was queued.
+  // Queues the step's pass on `stream`: one operation for each Pieces::kMost runs, which counts as touching all of the update's
+  // arrays. A shard may be updated in parts, in any order, each element once a step. Where the scalars say skip, nothing is
+  // written. Errors: kInvalidArgument, for arrays whose sizes or dtypes do not fit; then nothing was queued.
   absl::Status Apply(device::Stream& stream, const Update& update);
 
   // Of the runs that lie, in whole or in part, in elements first ... first + count - 1. No Apply is under way.
@@ -99,7 +101,13 @@ class Optimizer {
   absl::Status Check(const Update& update) const;
   absl::Status CheckState(const Update& update) const;
   absl::Status MakeMuon();
-  void ApplyRun(device::Stream& stream, const Update& update, const Run& run);
+  template <class Pass>
+  absl::Status ApplyRuns(device::Stream& stream, const Update& update);
+  void Queue(device::Stream& stream, const Update& update, const device::Pieces<device::AdamPass>& pieces);
+  void Queue(device::Stream& stream, const Update& update, const device::Pieces<device::SgdPass>& pieces);
+  // Of a run, `count` elements of which are in the update.
+  absl::Status ApplyMuon(device::Stream& stream, const Update& update, const Run& run, int64_t count);
+  device::Array StateOf(const Update& update, size_t i) const;  // parallel to the update's arrays
 
   device::Device* device_;
   OptimizerOptions options_;

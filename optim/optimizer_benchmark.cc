@@ -57,7 +57,9 @@ class Bench {
                                   scalars_.array(DType::kUint8));
   }
 
-  void Norm() { device_->step().AddPowers(*stream_, Gradients(), 2, sum_.array(DType::kInt64)); }
+  void Norm() {
+    device_->step().AddPowers(*stream_, Gradients(), device::OnePiece(kElements), 2, sum_.array(DType::kInt64));
+  }
   void Copy() { device_->elementwise().Copy(*stream_, Gradients(), buffers_[2].array(DType::kFloat32)); }
   std::unique_ptr<Optimizer> Make(const OptimizerOptions& options) {
     auto optimizer = Optimizer::Create(*device_, options, kElements, {{0, kElements, 0}});

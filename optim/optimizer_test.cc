@@ -60,7 +60,8 @@ class OptimizerTest : public testing::TestWithParam<device::TestDevice> {
     Write(gradients_, gradients);
     const Array sum = sum_.array(DType::kInt64);
     device_->elementwise().Fill(*stream_, sum, 0);
-    device_->step().AddPowers(*stream_, gradients_.array(DType::kFloat32), 2, sum);
+    const Array all = gradients_.array(DType::kFloat32);
+    device_->step().AddPowers(*stream_, all, device::OnePiece(all.elements()), 2, sum);
     device_->step().DeriveScalars(*stream_, sum, MakeStepRule(optimizer_->options(), scale, clip), rate,
                                   scalars_.array(DType::kUint8));
     StepScalars host;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/device/pieces.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/zero/holding.h"
 
@@ -236,7 +237,8 @@ absl::StatusOr<std::optional<NonFiniteGradient>> GradientStore::FindNonFinite(Ra
     const Range in_host = InHost(part.section, part.held);
     const int64_t resident = part.held.count - in_host.count;
     if (resident > 0) {
-      compute_->device().step().MaxMagnitude(*compute_, Held(part.section).Slice(part.held.first, resident), largest);
+      compute_->device().step().MaxMagnitude(*compute_, Held(part.section).Slice(part.held.first, resident),
+                                             device::OnePiece(resident, /*of=*/0), largest);
     }
     return in_host.count > 0 ? host_->Largest(in_host) : 0;
   };

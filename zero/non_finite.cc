@@ -5,6 +5,7 @@
 
 #include "zeroshard/device/device.h"
 #include "zeroshard/device/memory_ledger.h"
+#include "zeroshard/device/pieces.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::zero {
@@ -52,11 +53,18 @@ Array NonFiniteWatch::Reduced() const {
 void NonFiniteWatch::See(int section, const Array& gradient) {
   if (!watches_) return;
   Forget();
+  device::Pieces<int> pieces;
+  const auto look = [&] {
+    if (!pieces.empty()) compute_->device().step().MaxMagnitude(*compute_, gradient, pieces, Own());
+    pieces.Clear();
+  };
   for (int p : layout_->sections()[section].parameters) {
     const Range range = layout_->parameters()[p].range();
     if (frozen_[p] || range.count == 0) continue;
-    compute_->device().step().MaxMagnitude(*compute_, gradient.Slice(range.first, range.count), Own().Slice(p, 1));
+    if (pieces.full()) look();
+    pieces.Add({.first = range.first, .count = range.count, .of = p});
   }
+  look();
 }
 
 void NonFiniteWatch::Forget() {

@@ -1,5 +1,9 @@
 #include "zeroshard/zero/parts.h"
 
+#include <cstddef>
+
+#include "zeroshard/device/device.h"
+#include "zeroshard/device/pieces.h"
 #include "zeroshard/zero/holding.h"
 
 namespace zeroshard::zero {
@@ -21,6 +25,38 @@ std::vector<Part> PartsOf(const Layout& layout, int stage, int rank) {
     }
   }
   return parts;
+}
+
+std::vector<std::span<const Part>> BySection(std::span<const Part> parts) {
+  std::vector<std::span<const Part>> sections;
+  while (!parts.empty()) {
+    size_t count = 1;
+    while (count < parts.size() && parts[count].section == parts.front().section) ++count;
+    sections.push_back(parts.first(count));
+    parts = parts.subspan(count);
+  }
+  return sections;
+}
+
+Range HullOf(std::span<const Part> of_section) {
+  const int64_t first = of_section.front().held.first;
+  return {first, of_section.back().held.end() - first};
+}
+
+void AddSquaresOf(device::Stream& stream, std::span<const Part> of_section, const device::Array& held, device::InOut sum) {
+  const Range hull = HullOf(of_section);
+  device::Pieces<device::Plain> pieces;
+  const auto add = [&] {
+    if (pieces.empty()) return;
+    stream.device().step().AddPowers(stream, held.Slice(hull.first, hull.count), pieces, 2, sum);
+    pieces.Clear();
+  };
+  for (const Part& part : of_section) {
+    if (part.frozen) continue;
+    if (pieces.full()) add();
+    pieces.Add({.first = part.held.first - hull.first, .count = part.held.count});
+  }
+  add();
 }
 
 std::vector<optim::Run> RunsOf(const Layout& layout, const std::vector<Part>& parts) {

@@ -1,12 +1,18 @@
 // The trainable parameters' parts on which one rank's optimizer works: what the norm and the update go over, padding left out.
 //
 // Example:
-//   for (const Part& part : PartsOf(layout, options.stage, rank)) Use(gradients.Held(part.section).Slice(part.held.first, ...));
+//   for (std::span<const Part> of_section : BySection(PartsOf(layout, options.stage, rank))) {
+//     const Range held = HullOf(of_section);
+//     Use(gradients.Held(of_section.front().section).Slice(held.first, held.count));
+//   }
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "zeroshard/device/array.h"
+#include "zeroshard/device/stream.h"
 #include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/engine_options.h"
 #include "zeroshard/zero/layout.h"
@@ -24,6 +30,16 @@ struct Part {
 
 // In order of the state.
 std::vector<Part> PartsOf(const Layout& layout, int stage, int rank);
+
+// Those of each section, one section after another. `parts`, in order of the state, outlives them.
+std::vector<std::span<const Part>> BySection(std::span<const Part> parts);
+
+// From where the first of a section's parts begins to where the last one ends: in what the rank holds, and as long in the state.
+Range HullOf(std::span<const Part> of_section);
+
+// sum += the squares of those parts of a section that are not frozen, by AddPowers. `held`: what the rank holds of the section's
+// gradient; sum: [kExactSumWords] int64.
+void AddSquaresOf(device::Stream& stream, std::span<const Part> of_section, const device::Array& held, device::InOut sum);
 
 // The same as an optimizer's runs: with its shape, where a part is a whole matrix.
 std::vector<optim::Run> RunsOf(const Layout& layout, const std::vector<Part>& parts);

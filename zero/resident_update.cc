@@ -26,26 +26,30 @@ absl::StatusOr<std::unique_ptr<UpdatePass>> ResidentUpdate::Create(device::Devic
 }
 
 ResidentUpdate::ResidentUpdate(const Layout& layout, const EngineOptions& options, int rank, device::Stream& compute)
-    : layout_(&layout), options_(&options), rank_(rank), compute_(&compute), parts_(PartsOf(layout, options.stage, rank)) {}
+    : layout_(&layout),
+      options_(&options),
+      rank_(rank),
+      compute_(&compute),
+      parts_(PartsOf(layout, options.stage, rank)),
+      sections_(BySection(parts_)) {}
 
 absl::Status ResidentUpdate::AddSquares(const GradientStore& gradients, device::InOut sum) {
-  for (const Part& part : parts_) {
-    if (part.frozen) continue;
-    const Array gradient = gradients.Held(part.section).Slice(part.held.first, part.held.count);
-    compute_->device().step().AddPowers(*compute_, gradient, 2, sum);
+  for (const std::span<const Part>& parts : sections_) {
+    AddSquaresOf(*compute_, parts, gradients.Held(parts.front().section), sum);
   }
   return absl::OkStatus();
 }
 
 absl::Status ResidentUpdate::Apply(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
-  for (const Part& part : parts_) {
-    parameters.WrittenBefore(part.section);
-    if (part.frozen) continue;
-    const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
-    const Array parameter = slice(parameters.Held(part.section));
-    ZS_RETURN_IF_ERROR(optimizer_->Apply(*compute_, {.first = part.state_first,
-                                                     .weights = masters_ ? slice(masters_->Held(part.section)) : parameter,
-                                                     .gradients = slice(gradients.Held(part.section)),
+  for (const std::span<const Part>& parts : sections_) {
+    const int section = parts.front().section;
+    const Range hull = HullOf(parts);
+    parameters.WrittenBefore(section);
+    const auto slice = [&](const Array& held) { return held.Slice(hull.first, hull.count); };
+    const Array parameter = slice(parameters.Held(section));
+    ZS_RETURN_IF_ERROR(optimizer_->Apply(*compute_, {.first = parts.front().state_first,
+                                                     .weights = masters_ ? slice(masters_->Held(section)) : parameter,
+                                                     .gradients = slice(gradients.Held(section)),
                                                      .scalars = scalars.array,
                                                      .write_back = masters_ ? parameter : Array()}));
   }
@@ -54,7 +58,9 @@ absl::Status ResidentUpdate::Apply(const GradientStore& gradients, ParameterStor
 
 void ResidentUpdate::SetFrozen(int parameter, bool frozen) {
   for (Part& part : parts_) {
-    if (part.parameter == parameter) part.frozen = frozen;
+    if (part.parameter != parameter) continue;
+    part.frozen = frozen;
+    optimizer_->SetFrozen(part.state_first, part.held.count, frozen);
   }
 }
 

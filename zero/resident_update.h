@@ -43,7 +43,8 @@ class ResidentUpdate final : public UpdatePass {
   int rank_;
   device::Stream* compute_;
   std::vector<Part> parts_;
-  std::unique_ptr<MasterWeights> masters_;  // null where parameters are fp32
+  const std::vector<std::span<const Part>> sections_;  // parts_
+  std::unique_ptr<MasterWeights> masters_;             // null where parameters are fp32
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<std::string_view> names_;
 };

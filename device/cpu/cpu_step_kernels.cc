@@ -77,37 +77,44 @@ uint32_t LargestOf(DType dtype, const std::byte* x, size_t n) {
 
 }  // namespace
 
-void CpuStepKernels::AddPowers(Stream& stream, In x, double p, InOut sum) {
-  const auto kernel = [](std::span<const std::byte> values, std::span<int64_t> words, DType dtype, double power,
-                         int threads) {
-    const size_t n = values.size() / static_cast<size_t>(SizeOf(dtype));
-    ForEachPart(threads, n, [&](size_t begin, size_t end) {
-      int64_t part[kExactSumWords] = {};
-      ForEachStretch(dtype, values.data(), begin, end, [&](const float* v, size_t, size_t count) {
-        if (power == 2) return AddSquaresOfBlocks(v, count, part);
-        AddPowersOfBlocks(v, count, power, part);
+void CpuStepKernels::AddPowers(Stream& stream, In x, const Pieces<Plain>& pieces, double p, InOut sum) {
+  const auto kernel = [](std::span<const std::byte> values, std::span<int64_t> words, const Pieces<Plain>& of, DType dtype,
+                         double power, int threads) {
+    for (const Piece<Plain>& piece : of) {
+      const std::byte* from = At(values.data(), dtype, static_cast<size_t>(piece.first));
+      ForEachPart(threads, static_cast<size_t>(piece.count), [&](size_t begin, size_t end) {
+        int64_t part[kExactSumWords] = {};
+        ForEachStretch(dtype, from, begin, end, [&](const float* v, size_t, size_t count) {
+          if (power == 2) return AddSquaresOfBlocks(v, count, part);
+          AddPowersOfBlocks(v, count, power, part);
+        });
+        for (int i = 0; i < kExactSumWords; ++i) {
+          if (part[i] != 0) std::atomic_ref(words[static_cast<size_t>(i)]).fetch_add(part[i], std::memory_order_relaxed);
+        }
       });
-      for (int i = 0; i < kExactSumWords; ++i) {
-        if (part[i] != 0) std::atomic_ref(words[static_cast<size_t>(i)]).fetch_add(part[i], std::memory_order_relaxed);
-      }
-    });
+    }
     exact_sum::Normalize(words.data());
   };
-  HostLaunch(stream, "add_powers", kernel, Read<std::byte>(x), Update<int64_t>(sum), x.array.dtype(), p, threads_);
+  HostLaunch(stream, "add_powers", kernel, Read<std::byte>(x), Update<int64_t>(sum), pieces, x.array.dtype(), p, threads_);
 }
 
-void CpuStepKernels::MaxMagnitude(Stream& stream, In x, InOut largest) {
-  const auto kernel = [](std::span<const std::byte> values, std::span<float> result, DType dtype, int threads) {
+void CpuStepKernels::MaxMagnitude(Stream& stream, In x, const Pieces<int>& pieces, InOut largest) {
+  const auto kernel = [](std::span<const std::byte> values, std::span<float> results, const Pieces<int>& of, DType dtype,
+                         int threads) {
     const int64_t size = SizeOf(dtype);
-    std::atomic<uint32_t> bits = MagnitudeBits(result[0]);
-    ParallelFor(threads, static_cast<int64_t>(values.size()) / size, kGrain, [&](int64_t first, int64_t last) {
-      const uint32_t part = LargestOf(dtype, values.data() + first * size, static_cast<size_t>(last - first));
-      uint32_t before = bits.load(std::memory_order_relaxed);
-      while (before < part && !bits.compare_exchange_weak(before, part, std::memory_order_relaxed)) continue;
-    });
-    result[0] = std::bit_cast<float>(bits.load());
+    for (const Piece<int>& piece : of) {
+      float& result = results[static_cast<size_t>(piece.of)];
+      std::atomic<uint32_t> bits = MagnitudeBits(result);
+      ParallelFor(threads, piece.count, kGrain, [&](int64_t first, int64_t last) {
+        const std::byte* from = values.data() + (piece.first + first) * size;
+        const uint32_t part = LargestOf(dtype, from, static_cast<size_t>(last - first));
+        uint32_t before = bits.load(std::memory_order_relaxed);
+        while (before < part && !bits.compare_exchange_weak(before, part, std::memory_order_relaxed)) continue;
+      });
+      result = std::bit_cast<float>(bits.load());
+    }
   };
-  HostLaunch(stream, "max_magnitude", kernel, Read<std::byte>(x), Update<float>(largest), x.array.dtype(), threads_);
+  HostLaunch(stream, "max_magnitude", kernel, Read<std::byte>(x), Update<float>(largest), pieces, x.array.dtype(), threads_);
 }
 
 void CpuStepKernels::DeriveScalars(Stream& stream, In sum, const StepRule& rule, std::optional<double> learning_rate,
@@ -119,33 +126,41 @@ void CpuStepKernels::DeriveScalars(Stream& stream, In sum, const StepRule& rule,
   HostLaunch(stream, "derive_scalars", kernel, Read<int64_t>(sum), Update<StepScalars>(scalars), rule, learning_rate);
 }
 
-void CpuStepKernels::Adam(Stream& stream, const AdamPass& pass, In gradients, In scalars, InOut weights, InOut exp_avg,
-                          InOut exp_avg_sq, Out write_back) {
+void CpuStepKernels::Adam(Stream& stream, const Pieces<AdamPass>& pieces, In gradients, In scalars, InOut weights,
+                          InOut exp_avg, InOut exp_avg_sq, Out write_back) {
   const auto kernel = [](std::span<const std::byte> g, std::span<const StepScalars> s, std::span<float> w,
-                         std::span<float> m, std::span<float> v, std::span<std::byte> out, const AdamPass& p, DType gradient,
-                         DType narrow, int threads) {
+                         std::span<float> m, std::span<float> v, std::span<std::byte> out, const Pieces<AdamPass>& of,
+                         DType gradient, DType narrow, int threads) {
     if (s[0].skip) return;
-    const AdamFactors factors = MakeAdamFactors(p, s[0]);
     const PassArrays arrays{gradient, g.data(), w.data(), m.data(), v.data(), narrow, out.data()};
-    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) { AdamSpan(factors, arrays, begin, end - begin); });
+    for (const Piece<AdamPass>& piece : of) {
+      const AdamFactors factors = MakeAdamFactors(piece.of, s[0]);
+      ForEachPart(threads, static_cast<size_t>(piece.count), [&](size_t begin, size_t end) {
+        AdamSpan(factors, arrays, static_cast<size_t>(piece.first) + begin, end - begin);
+      });
+    }
   };
   HostLaunch(stream, "adam", kernel, Read<std::byte>(gradients), Read<StepScalars>(scalars), Update<float>(weights),
-             Update<float>(exp_avg), Update<float>(exp_avg_sq), Write<std::byte>(write_back), pass, gradients.array.dtype(),
-             write_back.array.dtype(), threads_);
+             Update<float>(exp_avg), Update<float>(exp_avg_sq), Write<std::byte>(write_back), pieces,
+             gradients.array.dtype(), write_back.array.dtype(), threads_);
 }
 
-void CpuStepKernels::Sgd(Stream& stream, const SgdPass& pass, In gradients, In scalars, InOut weights, InOut momentum_buffer,
-                         Out write_back) {
+void CpuStepKernels::Sgd(Stream& stream, const Pieces<SgdPass>& pieces, In gradients, In scalars, InOut weights,
+                         InOut momentum_buffer, Out write_back) {
   const auto kernel = [](std::span<const std::byte> g, std::span<const StepScalars> s, std::span<float> w,
-                         std::span<float> b, std::span<std::byte> out, const SgdPass& p, DType gradient, DType narrow,
-                         int threads) {
+                         std::span<float> b, std::span<std::byte> out, const Pieces<SgdPass>& of, DType gradient,
+                         DType narrow, int threads) {
     if (s[0].skip) return;
-    const SgdFactors factors = MakeSgdFactors(p, s[0]);
     const PassArrays arrays{gradient, g.data(), w.data(), b.data(), nullptr, narrow, out.data()};
-    ForEachPart(threads, w.size(), [&](size_t begin, size_t end) { SgdSpan(factors, arrays, begin, end - begin); });
+    for (const Piece<SgdPass>& piece : of) {
+      const SgdFactors factors = MakeSgdFactors(piece.of, s[0]);
+      ForEachPart(threads, static_cast<size_t>(piece.count), [&](size_t begin, size_t end) {
+        SgdSpan(factors, arrays, static_cast<size_t>(piece.first) + begin, end - begin);
+      });
+    }
   };
   HostLaunch(stream, "sgd", kernel, Read<std::byte>(gradients), Read<StepScalars>(scalars), Update<float>(weights),
-             Update<float>(momentum_buffer), Write<std::byte>(write_back), pass, gradients.array.dtype(),
+             Update<float>(momentum_buffer), Write<std::byte>(write_back), pieces, gradients.array.dtype(),
              write_back.array.dtype(), threads_);
 }
 

@@ -44,7 +44,7 @@ class CpuStepKernelsTest : public testing::Test {
  protected:
   std::vector<int64_t> Powers(std::vector<float> x, double p, int threads = 1) {
     std::vector<int64_t> sum(kExactSumWords);
-    CpuStepKernels(threads).AddPowers(*stream_, ArrayOf(x), p, ArrayOf(sum));
+    CpuStepKernels(threads).AddPowers(*stream_, ArrayOf(x), OnePiece(ArrayOf(x).elements()), p, ArrayOf(sum));
     return sum;
   }
   double NormOf(const std::vector<int64_t>& sum, double p) { return std::pow(exact_sum::Value(sum.data()), 1 / p); }
@@ -80,7 +80,7 @@ TEST_F(CpuStepKernelsTest, NormsOnAnyShardsAreThoseOfTheFullVector) {
         const size_t count = std::min<size_t>(64 * (1 + random() % 300), x.size() - first);
         std::vector<float> shard(x.begin() + static_cast<std::ptrdiff_t>(first),
                                  x.begin() + static_cast<std::ptrdiff_t>(first + count));
-        CpuStepKernels(1).AddPowers(*stream_, ArrayOf(shard), p, ArrayOf(sum));
+        CpuStepKernels(1).AddPowers(*stream_, ArrayOf(shard), OnePiece(ArrayOf(shard).elements()), p, ArrayOf(sum));
         first += count;
       }
       EXPECT_EQ(sum, whole) << "p " << p;
@@ -92,16 +92,16 @@ TEST_F(CpuStepKernelsTest, LargestMagnitudeOnShardsIsThatOfTheFullVector) {
   std::vector<float> x = Normal(1000, 2);
   std::vector<float> largest = {0};
   CpuStepKernels step(1);
-  step.MaxMagnitude(*stream_, ArrayOf(x).Slice(0, 300), ArrayOf(largest));
-  step.MaxMagnitude(*stream_, ArrayOf(x).Slice(300, 700), ArrayOf(largest));
+  step.MaxMagnitude(*stream_, ArrayOf(x).Slice(0, 300), OnePiece(300, 0), ArrayOf(largest));
+  step.MaxMagnitude(*stream_, ArrayOf(x).Slice(300, 700), OnePiece(700, 0), ArrayOf(largest));
   float reference = 0;
   for (float v : x) reference = std::max(reference, std::fabs(v));
   EXPECT_EQ(largest[0], reference);
   x[500] = -kInf;
-  step.MaxMagnitude(*stream_, ArrayOf(x), ArrayOf(largest));
+  step.MaxMagnitude(*stream_, ArrayOf(x), OnePiece(1000, 0), ArrayOf(largest));
   EXPECT_EQ(largest[0], kInf);
   x[2] = kNan;
-  step.MaxMagnitude(*stream_, ArrayOf(x), ArrayOf(largest));
+  step.MaxMagnitude(*stream_, ArrayOf(x), OnePiece(1000, 0), ArrayOf(largest));
   EXPECT_TRUE(std::isnan(largest[0]));
 }
 
@@ -111,7 +111,7 @@ void ExpectLargest(Stream& stream, std::vector<T> x, size_t at, T value, float e
     std::vector<T> values = x;
     values[at] = value;
     std::vector<float> largest = {0.5f};
-    CpuStepKernels(threads).MaxMagnitude(stream, ArrayOf(values), ArrayOf(largest));
+    CpuStepKernels(threads).MaxMagnitude(stream, ArrayOf(values), OnePiece(ArrayOf(values).elements(), 0), ArrayOf(largest));
     EXPECT_TRUE(largest[0] == expected || (std::isnan(largest[0]) && std::isnan(expected))) << largest[0] << " at " << at;
   }
 }
@@ -154,6 +154,27 @@ TEST_F(CpuStepKernelsTest, TheWholeRangeOfFp32IsSquaredExactly) {
   EXPECT_EQ(exact_sum::Value(sum.data()), 64 * 0x1p-298);
 }
 
+TEST_F(CpuStepKernelsTest, PiecesAreTakenEachFromItsStart) {
+  std::vector<float> x = Normal(1000, 3);
+  Pieces<Plain> pieces;
+  Pieces<int> indexed;
+  std::vector<int64_t> sum(kExactSumWords), reference(kExactSumWords);
+  std::vector<float> largest(3), largest_reference(3);
+  const int64_t bounds[][2] = {{3, 70}, {80, 1}, {200, 700}};
+  for (const auto& [first, count] : bounds) {
+    const int index = 2 - pieces.size();
+    pieces.Add({.first = first, .count = count});
+    indexed.Add({.first = first, .count = count, .of = index});
+    const Array alone = ArrayOf(x).Slice(first, count);
+    CpuStepKernels(1).AddPowers(*stream_, alone, OnePiece(count), 2, ArrayOf(reference));
+    CpuStepKernels(1).MaxMagnitude(*stream_, alone, OnePiece(count, index), ArrayOf(largest_reference));
+  }
+  CpuStepKernels(1).AddPowers(*stream_, ArrayOf(x), pieces, 2, ArrayOf(sum));
+  CpuStepKernels(1).MaxMagnitude(*stream_, ArrayOf(x), indexed, ArrayOf(largest));
+  EXPECT_EQ(sum, reference);
+  EXPECT_EQ(largest, largest_reference);
+}
+
 TEST_F(CpuStepKernelsTest, EmptyShardsAddNothing) { EXPECT_EQ(exact_sum::Value(Powers({}, 2).data()), 0); }
 
 TEST_F(CpuStepKernelsTest, NormOfTwoByteGradientsIsOfTheirValues) {
@@ -168,10 +189,10 @@ TEST_F(CpuStepKernelsTest, NormOfTwoByteGradientsIsOfTheirValues) {
     of_fp16.push_back(ToFloat(fp16.back()));
   }
   std::vector<int64_t> sum(kExactSumWords);
-  CpuStepKernels(1).AddPowers(*stream_, ArrayOf(bf16), 2, ArrayOf(sum));
+  CpuStepKernels(1).AddPowers(*stream_, ArrayOf(bf16), OnePiece(ArrayOf(bf16).elements()), 2, ArrayOf(sum));
   EXPECT_EQ(sum, Powers(of_bf16, 2));
   std::fill(sum.begin(), sum.end(), 0);
-  CpuStepKernels(1).AddPowers(*stream_, ArrayOf(fp16), 2, ArrayOf(sum));
+  CpuStepKernels(1).AddPowers(*stream_, ArrayOf(fp16), OnePiece(ArrayOf(fp16).elements()), 2, ArrayOf(sum));
   EXPECT_EQ(sum, Powers(of_fp16, 2));
 }
 
@@ -194,11 +215,12 @@ void Pass(Stream& stream, int kind, State& state, int64_t first, int64_t count, 
   CpuStepKernels step(threads);
   if (kind < 2) {
     const AdamPass pass{.weight_decay = 0.1, .decoupled = kind == 0};
-    return step.Adam(stream, pass, part(state.gradients), s, part(state.weights), part(state.first), part(state.second),
-                     write_back);
+    return step.Adam(stream, OnePiece(count, pass), part(state.gradients), s, part(state.weights), part(state.first),
+                     part(state.second), write_back);
   }
   const SgdPass pass{.momentum = kind == 2 ? 0 : 0.9, .nesterov = kind == 4, .weight_decay = 0.01};
-  step.Sgd(stream, pass, part(state.gradients), s, part(state.weights), kind == 2 ? Array() : part(state.first), write_back);
+  step.Sgd(stream, OnePiece(count, pass), part(state.gradients), s, part(state.weights),
+           kind == 2 ? Array() : part(state.first), write_back);
 }
 
 void ExpectSameBits(const State& a, const State& b) {
@@ -288,8 +310,8 @@ TEST_F(CpuStepKernelsTest, TwoByteGradientsAreTakenAtTheirValue) {
   Pass(*stream_, 0, wide, 0, 5000);
   StepScalars scalars = SomeScalars();
   const Array s(reinterpret_cast<uint64_t>(&scalars), sizeof(scalars), DType::kUint8);
-  CpuStepKernels(1).Adam(*stream_, {.weight_decay = 0.1}, ArrayOf(gradients), s, ArrayOf(narrow.weights),
-                         ArrayOf(narrow.first), ArrayOf(narrow.second), {});
+  CpuStepKernels(1).Adam(*stream_, OnePiece(5000, AdamPass{.weight_decay = 0.1}), ArrayOf(gradients), s,
+                         ArrayOf(narrow.weights), ArrayOf(narrow.first), ArrayOf(narrow.second), {});
   ExpectSameBits(narrow, wide);
 }
 

@@ -7,14 +7,14 @@
 
 namespace zeroshard::device::cuda {
 
-void CudaStepKernels::AddPowers(Stream& stream, device::In x, double p, device::InOut sum) {
+void CudaStepKernels::AddPowers(Stream& stream, device::In x, const Pieces<Plain>& pieces, double p, device::InOut sum) {
   CudaStream& on = CudaStream::Of(stream);
-  on.Keep(cuda::AddPowers(on.native(), x.array, p, sum.array), "the norm");
+  on.Keep(cuda::AddPowers(on.native(), x.array, pieces, p, sum.array), "the norm");
 }
 
-void CudaStepKernels::MaxMagnitude(Stream& stream, device::In x, device::InOut largest) {
+void CudaStepKernels::MaxMagnitude(Stream& stream, device::In x, const Pieces<int>& pieces, device::InOut largest) {
   CudaStream& on = CudaStream::Of(stream);
-  on.Keep(cuda::MaxMagnitude(on.native(), x.array, largest.array), "the largest magnitude");
+  on.Keep(cuda::MaxMagnitude(on.native(), x.array, pieces, largest.array), "the largest magnitude");
 }
 
 void CudaStepKernels::DeriveScalars(Stream& stream, device::In sum, const StepRule& rule,
@@ -23,7 +23,7 @@ void CudaStepKernels::DeriveScalars(Stream& stream, device::In sum, const StepRu
   on.Keep(cuda::DeriveScalars(on.native(), sum.array, rule, learning_rate, scalars.array), "the step's scalars");
 }
 
-void CudaStepKernels::Adam(Stream& stream, const AdamPass& pass, device::In gradients, device::In scalars,
+void CudaStepKernels::Adam(Stream& stream, const Pieces<AdamPass>& pieces, device::In gradients, device::In scalars,
                            device::InOut weights, device::InOut exp_avg, device::InOut exp_avg_sq, device::Out write_back) {
   CudaStream& on = CudaStream::Of(stream);
   const PassArrays arrays{.gradients = gradients.array,
@@ -32,10 +32,10 @@ void CudaStepKernels::Adam(Stream& stream, const AdamPass& pass, device::In grad
                           .first = exp_avg.array,
                           .second = exp_avg_sq.array,
                           .write_back = write_back.array};
-  on.Keep(cuda::Adam(on.native(), pass, arrays), "Adam");
+  on.Keep(cuda::Adam(on.native(), pieces, arrays), "Adam");
 }
 
-void CudaStepKernels::Sgd(Stream& stream, const SgdPass& pass, device::In gradients, device::In scalars,
+void CudaStepKernels::Sgd(Stream& stream, const Pieces<SgdPass>& pieces, device::In gradients, device::In scalars,
                           device::InOut weights, device::InOut momentum_buffer, device::Out write_back) {
   CudaStream& on = CudaStream::Of(stream);
   const PassArrays arrays{.gradients = gradients.array,
@@ -43,7 +43,7 @@ void CudaStepKernels::Sgd(Stream& stream, const SgdPass& pass, device::In gradie
                           .weights = weights.array,
                           .first = momentum_buffer.array,
                           .write_back = write_back.array};
-  on.Keep(cuda::Sgd(on.native(), pass, arrays), "SGD");
+  on.Keep(cuda::Sgd(on.native(), pieces, arrays), "SGD");
 }
 
 void CudaStepKernels::MuonDirection(Stream& stream, const MuonPass& pass, device::In gradients, device::In scalars,

@@ -5,7 +5,7 @@
 // no order.
 //
 // Example: the squares of x.
-//   AddExactly(b, BlocksOf(n), words, [&](int64_t block) { return SquaresOf(x, 64 * block); });
+//   AddExactly(b, BlocksOf(n), words, [&] { return [&](int64_t block) { return SquaresOf(x, 64 * block); }; });
 #pragma once
 
 #include <algorithm>
@@ -34,18 +34,19 @@ ZS_DEVICE double AddEight(const double (&lanes)[8]) {
 }
 
 inline constexpr unsigned kExactThreads = 256;
-// A grid for AddExactly over n elements: one block where it can do all.
-inline Grid ExactGrid(int64_t n, int64_t blocks_of_one) {
-  const int64_t blocks = BlocksOf(n);
+// A grid for AddExactly over `blocks` values: one block where it can do all.
+inline Grid ExactGrid(int64_t blocks, int64_t blocks_of_one) {
   return blocks <= blocks_of_one ? Grid{1, kExactThreads} : GridFor(blocks);
 }
 
-// words += value(i) for i in [0, count), spread over the grid. Blocks of at most kExactThreads.
-template <class Value>
-ZS_DEVICE void AddExactly(Block& b, int64_t count, const InOut<int64_t>& words, const Value& value) {
+// words += value(i) for i in [0, count), spread over the grid. Blocks of at most kExactThreads. Each thread's `value` is what begin()
+// gives it, and is called for ascending i.
+template <class Begin>
+ZS_DEVICE void AddExactly(Block& b, int64_t count, const InOut<int64_t>& words, const Begin& begin) {
   ZS_SHARED(exact_sum::Digits, of_threads, kExactThreads);
   b.ForEachThread([&](unsigned t) {
     exact_sum::Digits held = {0, {0, 0, 0}};
+    auto value = begin();
     for (int64_t i = int64_t{b.index()} * b.threads() + t; i < count; i += int64_t{b.blocks()} * b.threads()) {
       const exact_sum::Digits next = exact_sum::Split(value(i));
       if (next.first != held.first) {

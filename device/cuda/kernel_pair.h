@@ -31,6 +31,7 @@ namespace zeroshard::device::cuda {
 // An array of each side.
 struct Both {
   Array cpu, cuda;
+  int64_t elements() const { return cpu.elements(); }
   Both Slice(int64_t first, int64_t count) const { return {cpu.Slice(first, count), cuda.Slice(first, count)}; }
 };
 

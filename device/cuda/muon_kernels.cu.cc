@@ -90,7 +90,7 @@ cudaError_t MuonDirection(cudaStream_t stream, const MuonPass& pass, const Array
                                              Updates<float>(momentum_buffer), Writes<float>(direction));
   });
   if (error != cudaSuccess) return error;
-  error = AddPowers(stream, direction, 2, words);
+  error = AddPowers(stream, direction, OnePiece(direction.elements()), 2, words);
   if (error != cudaSuccess) return error;
   return LaunchBlocks<DivideKernel>(stream, grid, Aligned({direction}), Reads<int64_t>(words), Updates<float>(direction));
 }

@@ -10,25 +10,58 @@
 #include "zeroshard/device/cuda/atomics.h"
 #include "zeroshard/device/cuda/exact_words.h"
 #include "zeroshard/device/cuda/fours.h"
+#include "zeroshard/device/cuda/grid_of_pieces.h"
 #include "zeroshard/device/cuda/lanes.h"
 #include "zeroshard/device/cuda/launch.h"
 #include "zeroshard/device/dtype_visitor.h"
+#include "zeroshard/device/exact_sum.h"
+#include "zeroshard/device/host_device.h"
+#include "zeroshard/device/pieces.h"
 
 namespace zeroshard::device::cuda {
 namespace {
 
 // Blocks of 64 elements, one thread each, up to which one block of threads does all, and normalises too.
-constexpr int64_t kBlocksOfOne = 4096;
+constexpr int64_t kBlocksOfOne = 1024;
 
 ZS_DEVICE double PowerOf(double x, double p) {
   const double magnitude = std::fabs(x);
   return p == 1 ? magnitude : std::pow(magnitude, p);
 }
 
-// Squares over the block of 64 from `first` on.
+ZS_HOST_DEVICE int64_t AllBlocksOf(const Pieces<Plain>& pieces) {
+  int64_t blocks = 0;
+  for (int p = 0; p < pieces.size(); ++p) blocks += BlocksOf(pieces[p].count);
+  return blocks;
+}
+
+// Elements [first, end).
+struct Stretch {
+  int64_t first, end;
+};
+
+// The blocks of all pieces, by their number from the first piece's first on: each of kNormBlock elements, a piece's last one of fewer.
+class BlockOfPieces {
+ public:
+  explicit ZS_DEVICE BlockOfPieces(const Pieces<Plain>& pieces) : pieces_(pieces) {}
+  // Of ascending blocks.
+  ZS_DEVICE Stretch operator()(int64_t block) {
+    while (block - passed_ >= BlocksOf(pieces_[piece_].count)) passed_ += BlocksOf(pieces_[piece_++].count);
+    const Piece<Plain>& piece = pieces_[piece_];
+    const int64_t first = (block - passed_) * kNormBlock, end = first + kNormBlock;
+    return {piece.first + first, piece.first + (end < piece.count ? end : piece.count)};
+  }
+
+ private:
+  const Pieces<Plain>& pieces_;
+  int64_t passed_ = 0;  // blocks of the pieces before this one
+  int piece_ = 0;
+};
+
+// Squares over a block.
 template <class T>
-ZS_DEVICE double SquaresOfBlock(const In<T>& x, bool aligned, int64_t first) {
-  const int64_t count = static_cast<int64_t>(x.n) - first;
+ZS_DEVICE double SquaresOfBlock(const In<T>& x, bool aligned, Stretch block) {
+  const int64_t first = block.first, count = block.end - first;
   double lanes[8] = {};
   if (aligned && count >= kNormBlock) {
     for (int64_t i = 0; i < kNormBlock; i += 8) {
@@ -50,8 +83,8 @@ ZS_DEVICE double SquaresOfBlock(const In<T>& x, bool aligned, int64_t first) {
 
 // |x|^p over the block. Lanes are taken in the order in which they are added, one at a time: pow leaves few registers.
 template <class T>
-ZS_DEVICE double PowersOfBlock(const In<T>& x, double p, int64_t first) {
-  const int64_t left = static_cast<int64_t>(x.n) - first, count = left < kNormBlock ? left : kNormBlock;
+ZS_DEVICE double PowersOfBlock(const In<T>& x, double p, Stretch block) {
+  const int64_t first = block.first, count = block.end - first;
   double pair = 0, four = 0, eight = 0;
   ZS_UNROLL_BY(1)
   for (int64_t turn = 0; turn < 8; ++turn) {
@@ -72,9 +105,10 @@ ZS_DEVICE double PowersOfBlock(const In<T>& x, double p, int64_t first) {
 }
 
 template <class T>
-ZS_DEVICE void SquaresKernel(Block& b, bool aligned, In<T> x, InOut<int64_t> words) {
-  AddExactly(b, BlocksOf(static_cast<int64_t>(x.n)), words,
-             [&](int64_t block) { return SquaresOfBlock(x, aligned, block * kNormBlock); });
+ZS_DEVICE void SquaresKernel(Block& b, bool aligned, const Pieces<Plain>& pieces, In<T> x, InOut<int64_t> words) {
+  AddExactly(b, AllBlocksOf(pieces), words, [&] {
+    return [&, blocks = BlockOfPieces(pieces)](int64_t i) mutable { return SquaresOfBlock(x, aligned, blocks(i)); };
+  });
   if (b.blocks() > 1) return;
   b.ForEachThread([&](unsigned t) {
     if (t == 0) exact_sum::Normalize(&words[0]);
@@ -82,10 +116,11 @@ ZS_DEVICE void SquaresKernel(Block& b, bool aligned, In<T> x, InOut<int64_t> wor
 }
 
 template <class T>
-ZS_DEVICE void PowersKernel(Thread t, double p, In<T> x, InOut<int64_t> words) {
-  const int64_t blocks = BlocksOf(static_cast<int64_t>(x.n));
-  for (auto i = static_cast<int64_t>(t.Global()); i < blocks; i += static_cast<int64_t>(t.Stride())) {
-    const exact_sum::Digits digits = exact_sum::Split(PowersOfBlock(x, p, i * kNormBlock));
+ZS_DEVICE void PowersKernel(Thread t, const Pieces<Plain>& pieces, double p, In<T> x, InOut<int64_t> words) {
+  BlockOfPieces blocks(pieces);
+  const int64_t count = AllBlocksOf(pieces);
+  for (auto i = static_cast<int64_t>(t.Global()); i < count; i += static_cast<int64_t>(t.Stride())) {
+    const exact_sum::Digits digits = exact_sum::Split(PowersOfBlock(x, p, blocks(i)));
     for (int j = 0; j < 3; ++j) {
       if (digits.parts[j] != 0) AtomicAdd(words[static_cast<size_t>(digits.first + j)], digits.parts[j]);
     }
@@ -96,51 +131,54 @@ ZS_DEVICE void NormalizeKernel(Thread, InOut<int64_t> words) { exact_sum::Normal
 
 // The largest magnitude as bits of T without the sign; converted once, so that NaNs stay above all.
 template <class T>
-ZS_DEVICE void MagnitudeKernel(Block& b, bool aligned, In<T> x, InOut<uint32_t> largest) {
+ZS_DEVICE void MagnitudeKernel(Block& b, bool aligned, const Pieces<int>& pieces, In<T> x, InOut<uint32_t> largest) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
   constexpr Bits kMask = static_cast<Bits>(~(Bits{1} << (8 * sizeof(T) - 1)));
-  PerThread<uint32_t> most;
-  b.ForEachThread([&](unsigned t) {
-    uint32_t own = 0;
-    const Thread thread{b.index(), t, b.blocks(), b.threads()};
-    ForLanes(thread, static_cast<int64_t>(x.n), aligned, [&](auto lanes, int64_t i) {
-      const auto stored = LoadAsIs<lanes()>(x, i);
-      for (const T& element : stored.v) {
-        const uint32_t bits = std::bit_cast<Bits>(element) & kMask;
-        own = bits > own ? bits : own;
-      }
+  ForEachPiece(b, pieces, [&](int p, int64_t chunk) {
+    PerThread<uint32_t> most;
+    b.ForEachThread([&](unsigned t) {
+      uint32_t own = 0;
+      ForLanesOfPiece(b, t, pieces[p], chunk, aligned, [&](auto lanes, int64_t i) {
+        const auto stored = LoadAsIs<lanes()>(x, i);
+        for (const T& element : stored.v) {
+          const uint32_t bits = std::bit_cast<Bits>(element) & kMask;
+          own = bits > own ? bits : own;
+        }
+      });
+      most[t] = own;
     });
-    most[t] = own;
-  });
-  const uint32_t bits = b.Fold(most, [](uint32_t x1, uint32_t x2) { return x1 > x2 ? x1 : x2; });
-  b.ForEachThread([&](unsigned t) {
-    if (t != 0) return;
-    const float value = Widen(std::bit_cast<T>(static_cast<Bits>(bits)));
-    AtomicMax(largest[0], std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+    const uint32_t bits = b.Fold(most, [](uint32_t x1, uint32_t x2) { return x1 > x2 ? x1 : x2; });
+    b.ForEachThread([&](unsigned t) {
+      if (t != 0) return;
+      const float value = Widen(std::bit_cast<T>(static_cast<Bits>(bits)));
+      AtomicMax(largest[static_cast<size_t>(pieces[p].of)], std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+    });
   });
 }
 
 }  // namespace
 
-cudaError_t AddPowers(cudaStream_t stream, const Array& x, double p, const Array& sum) {
+cudaError_t AddPowers(cudaStream_t stream, const Array& x, const Pieces<Plain>& pieces, double p, const Array& sum) {
   if (x.empty()) return cudaSuccess;
-  const Grid grid = ExactGrid(x.elements(), kBlocksOfOne);
+  const Grid grid = ExactGrid(AllBlocksOf(pieces), kBlocksOfOne);
+  const bool aligned = Aligned({x}) && Aligned(pieces);
   const InOut<int64_t> words = Updates<int64_t>(sum);
   cudaError_t error = cudaSuccess;
   VisitActivation(x.dtype(), [&]<class T>(TypeTag<T>) {
-    error = p == 2 ? LaunchBlocks<SquaresKernel<T>>(stream, grid, Aligned({x}), Reads<T>(x), words)
-                   : Launch<PowersKernel<T>>(stream, grid, p, Reads<T>(x), words);
+    error = p == 2 ? LaunchBlocks<SquaresKernel<T>>(stream, grid, aligned, pieces, Reads<T>(x), words)
+                   : Launch<PowersKernel<T>>(stream, grid, pieces, p, Reads<T>(x), words);
   });
   if (error != cudaSuccess || (p == 2 && grid.blocks == 1)) return error;
   return Launch<NormalizeKernel>(stream, Grid{1, 1}, words);
 }
 
-cudaError_t MaxMagnitude(cudaStream_t stream, const Array& x, const Array& largest) {
+cudaError_t MaxMagnitude(cudaStream_t stream, const Array& x, const Pieces<int>& pieces, const Array& largest) {
   if (x.empty()) return cudaSuccess;
+  const bool aligned = Aligned({x}) && Aligned(pieces);
   cudaError_t error = cudaSuccess;
   VisitActivation(x.dtype(), [&]<class T>(TypeTag<T>) {
-    error = LaunchBlocks<MagnitudeKernel<T>>(stream, GridForFours(x.elements()), Aligned({x}), Reads<T>(x),
-                                             Updates<uint32_t>(largest));
+    error =
+        LaunchBlocks<MagnitudeKernel<T>>(stream, GridFor(pieces), aligned, pieces, Reads<T>(x), Updates<uint32_t>(largest));
   });
   return error;
 }

@@ -4,17 +4,18 @@
 // Each answers the launch's error. Arrays are checked by the caller (cuda_step_kernels.h).
 //
 // Example:
-//   cudaError_t error = AddPowers(stream, gradients, 2, sum);
+//   cudaError_t error = AddPowers(stream, gradients, pieces, 2, sum);
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "zeroshard/device/array.h"
+#include "zeroshard/device/pieces.h"
 
 namespace zeroshard::device::cuda {
 
-// One launch for small x, else a second one, of one thread, that normalises `sum`.
-cudaError_t AddPowers(cudaStream_t stream, const Array& x, double p, const Array& sum);
-cudaError_t MaxMagnitude(cudaStream_t stream, const Array& x, const Array& largest);
+// One launch for few elements, else a second one, of one thread, that normalises `sum`.
+cudaError_t AddPowers(cudaStream_t stream, const Array& x, const Pieces<Plain>& pieces, double p, const Array& sum);
+cudaError_t MaxMagnitude(cudaStream_t stream, const Array& x, const Pieces<int>& pieces, const Array& largest);
 
 }  // namespace zeroshard::device::cuda

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "zeroshard/device/cuda/fours.h"
+#include "zeroshard/device/cuda/grid_of_pieces.h"
 #include "zeroshard/device/cuda/lanes.h"
 #include "zeroshard/device/cuda/launch.h"
 #include "zeroshard/device/dtype_visitor.h"
@@ -22,15 +23,15 @@ ZS_DEVICE void StoreWeights(const Lanes<float, kLanes>& w, const InOut<float>& w
 }
 
 template <class Gradient, class Narrow>
-ZS_DEVICE void AdamKernel(Block& b, bool aligned, AdamPass pass, In<Gradient> gradients, In<StepScalars> scalars,
-                          InOut<float> weights, InOut<float> exp_avg, InOut<float> exp_avg_sq, Out<Narrow> write_back) {
+ZS_DEVICE void AdamKernel(Block& b, bool aligned, const Pieces<AdamPass>& pieces, In<Gradient> gradients,
+                          In<StepScalars> scalars, InOut<float> weights, InOut<float> exp_avg, InOut<float> exp_avg_sq,
+                          Out<Narrow> write_back) {
   if (scalars[0].skip) return;
-  ZS_SHARED(AdamFactors, factors, 1);
+  ZS_SHARED(AdamFactors, factors, Pieces<AdamPass>::kMost);
   b.ForEachThread([&](unsigned t) {
-    if (t == 0) factors[0] = MakeAdamFactors(pass, scalars[0]);
+    if (static_cast<int>(t) < pieces.size()) factors[t] = MakeAdamFactors(pieces[static_cast<int>(t)].of, scalars[0]);
   });
-  const AdamFactors f = factors[0];
-  ForLanes(b, static_cast<int64_t>(weights.n), aligned, [&](auto lanes, int64_t i) {
+  const auto step = [&](const AdamFactors& f, auto lanes, int64_t i) {
     const auto gradient = Load<lanes()>(gradients, i);
     auto w = Load<lanes()>(weights, i), m = Load<lanes()>(exp_avg, i), v = Load<lanes()>(exp_avg_sq, i);
     for (int j = 0; j < lanes(); ++j) {
@@ -45,20 +46,26 @@ ZS_DEVICE void AdamKernel(Block& b, bool aligned, AdamPass pass, In<Gradient> gr
     Store(m, exp_avg, i);
     Store(v, exp_avg_sq, i);
     StoreWeights(w, weights, write_back, i);
+  };
+  b.ForEachThread([&](unsigned t) {
+    ForEachPiece(b, pieces, [&](int p, int64_t chunk) {
+      const AdamFactors f = factors[static_cast<unsigned>(p)];
+      ForLanesOfPiece(b, t, pieces[p], chunk, aligned, [&](auto lanes, int64_t i) { step(f, lanes, i); });
+    });
   });
 }
 
 template <class Gradient, class Narrow>
-ZS_DEVICE void SgdKernel(Block& b, bool aligned, SgdPass pass, In<Gradient> gradients, In<StepScalars> scalars,
-                         InOut<float> weights, InOut<float> momentum_buffer, Out<Narrow> write_back) {
+ZS_DEVICE void SgdKernel(Block& b, bool aligned, const Pieces<SgdPass>& pieces, In<Gradient> gradients,
+                         In<StepScalars> scalars, InOut<float> weights, InOut<float> momentum_buffer,
+                         Out<Narrow> write_back) {
   if (scalars[0].skip) return;
-  ZS_SHARED(SgdFactors, factors, 1);
+  ZS_SHARED(SgdFactors, factors, Pieces<SgdPass>::kMost);
   b.ForEachThread([&](unsigned t) {
-    if (t == 0) factors[0] = MakeSgdFactors(pass, scalars[0]);
+    if (static_cast<int>(t) < pieces.size()) factors[t] = MakeSgdFactors(pieces[static_cast<int>(t)].of, scalars[0]);
   });
-  const SgdFactors f = factors[0];
   const bool has_momentum = momentum_buffer.n != 0;
-  ForLanes(b, static_cast<int64_t>(weights.n), aligned, [&](auto lanes, int64_t i) {
+  const auto step = [&](const SgdFactors& f, auto lanes, int64_t i) {
     auto u = Load<lanes()>(gradients, i);
     auto w = Load<lanes()>(weights, i);
     for (int j = 0; j < lanes(); ++j) u.v[j] = fmaf(f.decay, w.v[j], u.v[j] * f.gradient_multiplier);
@@ -72,6 +79,12 @@ ZS_DEVICE void SgdKernel(Block& b, bool aligned, SgdPass pass, In<Gradient> grad
     }
     for (int j = 0; j < lanes(); ++j) w.v[j] = fmaf(-f.step_size, u.v[j], w.v[j]);
     StoreWeights(w, weights, write_back, i);
+  };
+  b.ForEachThread([&](unsigned t) {
+    ForEachPiece(b, pieces, [&](int p, int64_t chunk) {
+      const SgdFactors f = factors[static_cast<unsigned>(p)];
+      ForLanesOfPiece(b, t, pieces[p], chunk, aligned, [&](auto lanes, int64_t i) { step(f, lanes, i); });
+    });
   });
 }
 
@@ -90,25 +103,26 @@ bool AllAligned(const PassArrays& a) {
 
 }  // namespace
 
-cudaError_t Adam(cudaStream_t stream, const AdamPass& pass, const PassArrays& a) {
+cudaError_t Adam(cudaStream_t stream, const Pieces<AdamPass>& pieces, const PassArrays& a) {
   if (a.weights.empty()) return cudaSuccess;
+  const bool aligned = AllAligned(a) && Aligned(pieces);
   cudaError_t error = cudaSuccess;
   VisitPass(a.gradients, a.write_back, [&]<class Gradient, class Narrow>(TypeTag<Gradient>, TypeTag<Narrow>) {
-    error = LaunchBlocks<AdamKernel<Gradient, Narrow>>(stream, GridForFours(a.weights.elements()), AllAligned(a), pass,
-                                                       Reads<Gradient>(a.gradients), Reads<StepScalars>(a.scalars),
-                                                       Updates<float>(a.weights), Updates<float>(a.first),
-                                                       Updates<float>(a.second), Writes<Narrow>(a.write_back));
+    error = LaunchBlocks<AdamKernel<Gradient, Narrow>>(
+        stream, GridFor(pieces), aligned, pieces, Reads<Gradient>(a.gradients), Reads<StepScalars>(a.scalars),
+        Updates<float>(a.weights), Updates<float>(a.first), Updates<float>(a.second), Writes<Narrow>(a.write_back));
   });
   return error;
 }
 
-cudaError_t Sgd(cudaStream_t stream, const SgdPass& pass, const PassArrays& a) {
+cudaError_t Sgd(cudaStream_t stream, const Pieces<SgdPass>& pieces, const PassArrays& a) {
   if (a.weights.empty()) return cudaSuccess;
+  const bool aligned = AllAligned(a) && Aligned(pieces);
   cudaError_t error = cudaSuccess;
   VisitPass(a.gradients, a.write_back, [&]<class Gradient, class Narrow>(TypeTag<Gradient>, TypeTag<Narrow>) {
-    error = LaunchBlocks<SgdKernel<Gradient, Narrow>>(
-        stream, GridForFours(a.weights.elements()), AllAligned(a), pass, Reads<Gradient>(a.gradients),
-        Reads<StepScalars>(a.scalars), Updates<float>(a.weights), Updates<float>(a.first), Writes<Narrow>(a.write_back));
+    error = LaunchBlocks<SgdKernel<Gradient, Narrow>>(stream, GridFor(pieces), aligned, pieces, Reads<Gradient>(a.gradients),
+                                                      Reads<StepScalars>(a.scalars), Updates<float>(a.weights),
+                                                      Updates<float>(a.first), Writes<Narrow>(a.write_back));
   });
   return error;
 }

@@ -3,12 +3,13 @@
 // Each answers the launch's error. Arrays are checked by the caller (cuda_step_kernels.h).
 //
 // Example:
-//   cudaError_t error = Adam(stream, pass, {.gradients = g, .scalars = s, .weights = w, .first = m, .second = v});
+//   cudaError_t error = Adam(stream, pieces, {.gradients = g, .scalars = s, .weights = w, .first = m, .second = v});
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "zeroshard/device/array.h"
+#include "zeroshard/device/pieces.h"
 #include "zeroshard/device/step_kernels.h"
 
 namespace zeroshard::device::cuda {
@@ -22,8 +23,8 @@ struct PassArrays {
   Array write_back = {};  // [n] bf16 or fp16, or empty
 };
 
-cudaError_t Adam(cudaStream_t stream, const AdamPass& pass, const PassArrays& arrays);
-cudaError_t Sgd(cudaStream_t stream, const SgdPass& pass, const PassArrays& arrays);
+cudaError_t Adam(cudaStream_t stream, const Pieces<AdamPass>& pieces, const PassArrays& arrays);
+cudaError_t Sgd(cudaStream_t stream, const Pieces<SgdPass>& pieces, const PassArrays& arrays);
 
 // `words` is scratch of kExactSumWords int64, for this stream alone. Some launches, the last of which divides by the norm.
 cudaError_t MuonDirection(cudaStream_t stream, const MuonPass& pass, const Array& gradients, const Array& scalars,

@@ -55,8 +55,8 @@ TEST_P(StepKernelsOfCuda, TheExactNormHasTheBitsOfTheCpu) {
         const Both x = pair.Make(Spread(n), dtype, shift), y = pair.Make(RandomFloats(n, 2), dtype);
         const Both sum = pair.MakeOf(std::vector<int64_t>(kExactSumWords));
         pair.Run([&](const Side& s) {
-          s.step.AddPowers(s.stream, s(x), 2, s(sum));
-          s.step.AddPowers(s.stream, s(y), 2, s(sum));
+          s.step.AddPowers(s.stream, s(x), OnePiece(x.elements()), 2, s(sum));
+          s.step.AddPowers(s.stream, s(y), OnePiece(y.elements()), 2, s(sum));
         });
         pair.ExpectSame(sum);
       }
@@ -70,7 +70,7 @@ TEST_P(StepKernelsOfCuda, TheExactNormCountsBlocksThatAreNotFinite) {
   values[499] = std::nanf("");
   KernelPair pair;
   const Both x = pair.Make(values, DType::kFloat32), sum = pair.MakeOf(std::vector<int64_t>(kExactSumWords));
-  pair.Run([&](const Side& s) { s.step.AddPowers(s.stream, s(x), 2, s(sum)); });
+  pair.Run([&](const Side& s) { s.step.AddPowers(s.stream, s(x), OnePiece(x.elements()), 2, s(sum)); });
   pair.ExpectSame(sum);
   EXPECT_EQ(reinterpret_cast<const int64_t*>(sum.cpu.address())[kExactSumDigits], 2);
 }
@@ -79,7 +79,7 @@ TEST_P(StepKernelsOfCuda, TheExactNormCountsBlocksThatAreNotFinite) {
 TEST_P(StepKernelsOfCuda, TheExactNormOfManyBlocksHasTheBitsOfTheCpu) {
   KernelPair pair;
   const Both x = pair.Make(Spread(300003), DType::kFloat32), sum = pair.MakeOf(std::vector<int64_t>(kExactSumWords));
-  pair.Run([&](const Side& s) { s.step.AddPowers(s.stream, s(x), 2, s(sum)); });
+  pair.Run([&](const Side& s) { s.step.AddPowers(s.stream, s(x), OnePiece(x.elements()), 2, s(sum)); });
   pair.ExpectSame(sum);
 }
 
@@ -90,7 +90,7 @@ TEST_P(StepKernelsOfCuda, OtherPowersHaveTheBitsOfTheCpu) {
       for (const int64_t n : {1, 64, 1000}) {
         KernelPair pair;
         const Both x = pair.Make(RandomFloats(n, 4), dtype), sum = pair.MakeOf(std::vector<int64_t>(kExactSumWords));
-        pair.Run([&](const Side& s) { s.step.AddPowers(s.stream, s(x), p, s(sum)); });
+        pair.Run([&](const Side& s) { s.step.AddPowers(s.stream, s(x), OnePiece(x.elements()), p, s(sum)); });
         pair.ExpectSame(sum);
       }
     }
@@ -102,7 +102,7 @@ TEST_P(StepKernelsOfCuda, TheLargestMagnitudeIsTheCpus) {
     for (const int64_t n : {0, 1, 63, 65, 5000}) {
       KernelPair pair;
       const Both x = pair.Make(RandomFloats(n, 5), dtype), largest = pair.MakeOf(std::vector<float>{0.01f});
-      pair.Run([&](const Side& s) { s.step.MaxMagnitude(s.stream, s(x), s(largest)); });
+      pair.Run([&](const Side& s) { s.step.MaxMagnitude(s.stream, s(x), OnePiece(x.elements(), 0), s(largest)); });
       pair.ExpectSame(largest);
     }
     KernelPair pair;
@@ -110,7 +110,7 @@ TEST_P(StepKernelsOfCuda, TheLargestMagnitudeIsTheCpus) {
     values[300] = std::numeric_limits<float>::infinity();
     values[600] = -std::nanf("");
     const Both x = pair.Make(values, dtype), largest = pair.MakeOf(std::vector<float>{0});
-    pair.Run([&](const Side& s) { s.step.MaxMagnitude(s.stream, s(x), s(largest)); });
+    pair.Run([&](const Side& s) { s.step.MaxMagnitude(s.stream, s(x), OnePiece(x.elements(), 0), s(largest)); });
     pair.ExpectSame(largest);
     EXPECT_TRUE(std::isnan(*reinterpret_cast<const float*>(largest.cpu.address())));
   }
@@ -160,7 +160,8 @@ TEST_P(StepKernelsOfCuda, AdamHasTheBitsOfTheCpu) {
           const Both m = pair.Make(RandomFloats(n, 3), DType::kFloat32), v = pair.Make(Squares(n, 4), DType::kFloat32);
           const Both back = pair.Make(narrow == DType::kFloat32 ? 0 : n, narrow), scalars = MakeScalars(pair, Scalars());
           const AdamPass pass{.weight_decay = 0.1, .learning_rate_scale = 0.5, .decoupled = decoupled};
-          pair.Run([&](const Side& s) { s.step.Adam(s.stream, pass, s(g), s(scalars), s(w), s(m), s(v), s(back)); });
+          pair.Run(
+              [&](const Side& s) { s.step.Adam(s.stream, OnePiece(n, pass), s(g), s(scalars), s(w), s(m), s(v), s(back)); });
           for (const Both& result : {w, m, v, back}) pair.ExpectSame(result);
         }
       }
@@ -178,11 +179,61 @@ TEST_P(StepKernelsOfCuda, SgdHasTheBitsOfTheCpu) {
           const Both w = pair.Make(RandomFloats(n, 2), DType::kFloat32), back = pair.Make(n, DType::kBfloat16);
           const Both buffer = pair.Make(RandomFloats(has_momentum ? n : 0, 3), DType::kFloat32);
           const SgdPass pass{.momentum = 0.9, .nesterov = nesterov, .weight_decay = 0.1};
-          pair.Run([&](const Side& s) { s.step.Sgd(s.stream, pass, s(g), s(scalars), s(w), s(buffer), s(back)); });
+          pair.Run(
+              [&](const Side& s) { s.step.Sgd(s.stream, OnePiece(n, pass), s(g), s(scalars), s(w), s(buffer), s(back)); });
           for (const Both& result : {w, buffer, back}) pair.ExpectSame(result);
         }
       }
     }
+  }
+}
+
+// Large ones among small ones, of any size and distance; more chunks than one block has.
+template <class Of, class OfPiece>
+Pieces<Of> SomePieces(int64_t alignment, const OfPiece& of) {
+  Pieces<Of> pieces;
+  int64_t first = 2 * alignment;
+  for (const int64_t count : {5, 3000, 64, 1, 20000, 1024, 1023, 4 * 1024 * 300 + 3}) {
+    pieces.Add({.first = first, .count = count, .of = of(pieces.size())});
+    first += (count + alignment - 1) / alignment * alignment + (pieces.size() % 2) * alignment;
+  }
+  return pieces;
+}
+int64_t EndOf(const auto& pieces) { return pieces[pieces.size() - 1].first + pieces[pieces.size() - 1].count; }
+
+TEST_P(StepKernelsOfCuda, PiecesOfOneLaunchHaveTheBitsOfTheCpuAndWhatLiesBetweenStays) {
+  for (const int64_t alignment : {4, 1}) {
+    const auto adam = SomePieces<AdamPass>(
+        alignment, [](int p) { return AdamPass{.weight_decay = 0.1 * p, .learning_rate_scale = 1.0 + p}; });
+    const auto sgd = SomePieces<SgdPass>(
+        alignment, [](int p) { return SgdPass{.momentum = 0.9, .weight_decay = 0.1 * p, .learning_rate_scale = 1.0 + p}; });
+    const int64_t n = EndOf(adam) + 7;
+    KernelPair pair;
+    const Both g = pair.Make(RandomFloats(n, 1), DType::kBfloat16), scalars = MakeScalars(pair, Scalars());
+    const Both w = pair.Make(RandomFloats(n, 2), DType::kFloat32), m = pair.Make(RandomFloats(n, 3), DType::kFloat32);
+    const Both v = pair.Make(Squares(n, 4), DType::kFloat32), back = pair.Make(n, DType::kBfloat16);
+    pair.Run([&](const Side& s) { s.step.Adam(s.stream, adam, s(g), s(scalars), s(w), s(m), s(v), s(back)); });
+    for (const Both& result : {w, m, v, back}) pair.ExpectSame(result);
+    pair.Run([&](const Side& s) { s.step.Sgd(s.stream, sgd, s(g), s(scalars), s(w), s(m), s(back)); });
+    for (const Both& result : {w, m, back}) pair.ExpectSame(result);
+  }
+}
+
+TEST_P(StepKernelsOfCuda, TheNormAndMagnitudesOfPiecesHaveTheBitsOfTheCpu) {
+  for (const int64_t alignment : {4, 1}) {
+    const auto plain = SomePieces<Plain>(alignment, [](int) { return Plain(); });
+    const auto indexed = SomePieces<int>(alignment, [](int p) { return 9 - p; });
+    KernelPair pair;
+    const Both x = pair.Make(Spread(EndOf(plain)), DType::kBfloat16);
+    const Both sum = pair.MakeOf(std::vector<int64_t>(kExactSumWords));
+    const Both largest = pair.MakeOf(std::vector<float>(10, 1e-3f));
+    pair.Run([&](const Side& s) {
+      s.step.AddPowers(s.stream, s(x), plain, 2, s(sum));
+      s.step.AddPowers(s.stream, s(x), plain, 1, s(sum));
+      s.step.MaxMagnitude(s.stream, s(x), indexed, s(largest));
+    });
+    pair.ExpectSame(sum);
+    pair.ExpectSame(largest);
   }
 }
 
@@ -193,8 +244,8 @@ TEST_P(StepKernelsOfCuda, NothingIsWrittenWhereTheStepIsSkipped) {
   const Both w = pair.Make(n, DType::kFloat32), m = pair.Make(n, DType::kFloat32), v = pair.Make(n, DType::kFloat32);
   const Both back = pair.Make(n, DType::kBfloat16), direction = pair.Make(n, DType::kFloat32);
   pair.Run([&](const Side& s) {
-    s.step.Adam(s.stream, {}, s(g), s(scalars), s(w), s(m), s(v), s(back));
-    s.step.Sgd(s.stream, {}, s(g), s(scalars), s(w), s(m), s(back));
+    s.step.Adam(s.stream, OnePiece(n, AdamPass()), s(g), s(scalars), s(w), s(m), s(v), s(back));
+    s.step.Sgd(s.stream, OnePiece(n, SgdPass()), s(g), s(scalars), s(w), s(m), s(back));
     s.step.MuonDirection(s.stream, {}, s(g), s(scalars), s(m), s(direction));
     s.step.MuonApply(s.stream, {}, s(direction), s(scalars), s(w), s(back));
   });

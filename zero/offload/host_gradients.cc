@@ -99,7 +99,7 @@ float HostGradients::Largest(Range range) {
   Drain();
   const Array largest = Staging(0, DType::kFloat32, 1);
   host_->elementwise().Fill(*cores_, largest, 0);
-  host_->step().MaxMagnitude(*cores_, Of(range), largest);
+  host_->step().MaxMagnitude(*cores_, Of(range), device::OnePiece(range.count, /*of=*/0), largest);
   cores_->Synchronize();
   float value = 0;
   std::memcpy(&value, host_->HostAddress(largest), sizeof(value));

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "zeroshard/device/pieces.h"
 #include "zeroshard/device/scoped_span.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/device/step_scalars.h"
@@ -22,10 +23,8 @@ constexpr char kLabel[] = "sub-group";
 absl::Status OffloadedUpdate::AddSquares(const GradientStore& gradients, device::InOut sum) {
   gradients_ = &gradients;
   sum_ = sum.array;
-  for (const Part& part : plan_.offloads_gradients ? resident_parts_ : parts_) {
-    if (part.frozen) continue;
-    const Array gradient = gradients.Held(part.section).Slice(part.held.first, part.held.count);
-    device_->step().AddPowers(*compute_, gradient, 2, sum);
+  for (const std::span<const Part>& parts : plan_.offloads_gradients ? resident_sections_ : sections_) {
+    AddSquaresOf(*compute_, parts, gradients.Held(parts.front().section), sum);
   }
   if (!plan_.offloads_gradients) return absl::OkStatus();
   compute_->Record(*begun_);
@@ -45,7 +44,7 @@ void OffloadedUpdate::AddHostSquares() {
   for (const Part& part : offloaded_parts_) {
     if (part.frozen) continue;
     const Array gradient = gradients_->host()->Of({part.state_first, part.held.count});
-    host_->step().AddPowers(*cores_, gradient, 2, host_sum_);
+    host_->step().AddPowers(*cores_, gradient, device::OnePiece(part.held.count), 2, host_sum_);
   }
   device_->CopyFromHost(*up_, words, sum_);
   up_->Record(*done_);
@@ -71,19 +70,19 @@ absl::Status OffloadedUpdate::Apply(const GradientStore& gradients, ParameterSto
 }
 
 absl::Status OffloadedUpdate::ApplyResident(const GradientStore& gradients, ParameterStore& parameters, device::In scalars) {
-  for (const Part& part : resident_parts_) {
-    parameters.WrittenBefore(part.section);
-    if (part.frozen) continue;
-    const auto slice = [&](const Array& held) { return held.Slice(part.held.first, part.held.count); };
-    const bool masters = precision_.has_masters();
-    const Array parameter = slice(parameters.Held(part.section));
+  const bool masters = precision_.has_masters();
+  for (const std::span<const Part>& parts : resident_sections_) {
+    const int section = parts.front().section;
+    const int64_t first = parts.front().state_first;
+    const Range hull = HullOf(parts);
+    parameters.WrittenBefore(section);
+    const Array parameter = parameters.Held(section).Slice(hull.first, hull.count);
     ZS_RETURN_IF_ERROR(resident_->Apply(
-        *compute_,
-        {.first = part.state_first,
-         .weights = masters ? resident_masters_.array(DType::kFloat32).Slice(part.state_first, part.held.count) : parameter,
-         .gradients = slice(gradients.Held(part.section)),
-         .scalars = scalars.array,
-         .write_back = masters ? parameter : Array()}));
+        *compute_, {.first = first,
+                    .weights = masters ? resident_masters_.array(DType::kFloat32).Slice(first, hull.count) : parameter,
+                    .gradients = gradients.Held(section).Slice(hull.first, hull.count),
+                    .scalars = scalars.array,
+                    .write_back = masters ? parameter : Array()}));
   }
   return absl::OkStatus();
 }
@@ -172,6 +171,9 @@ void OffloadedUpdate::SetFrozen(int parameter, bool frozen) {
     for (Part& part : *parts) {
       if (part.parameter == parameter) part.frozen = frozen;
     }
+  }
+  for (const Part& part : resident_parts_) {
+    if (part.parameter == parameter) resident_->SetFrozen(part.state_first, part.held.count, frozen);
   }
   if (offloaded_ == nullptr) return;
   for (const Part& part : offloaded_parts_) {

@@ -105,8 +105,9 @@ class OffloadedUpdate final : public UpdatePass {
   std::vector<std::string_view> names_;
   std::vector<Part> parts_;  // all
   std::vector<Part> resident_parts_;
-  std::vector<Part> offloaded_parts_;   // cut at sub-groups
-  std::vector<size_t> first_of_group_;  // [groups + 1] into offloaded_parts_
+  std::vector<std::span<const Part>> sections_, resident_sections_;  // of these two
+  std::vector<Part> offloaded_parts_;                                // cut at sub-groups
+  std::vector<size_t> first_of_group_;                               // [groups + 1] into offloaded_parts_
 
   device::Buffer resident_masters_;
   std::unique_ptr<optim::Optimizer> resident_;

@@ -61,6 +61,8 @@ void OffloadedUpdate::CutParts(const std::vector<Part>& parts) {
     const Part kept = Cut(part, {0, plan_.first});
     if (kept.held.count > 0) resident_parts_.push_back(kept);
   }
+  sections_ = BySection(parts_);
+  resident_sections_ = BySection(resident_parts_);
   auto next = parts.begin();
   for (int64_t group = 0; group < plan_.groups; ++group) {
     first_of_group_.push_back(offloaded_parts_.size());

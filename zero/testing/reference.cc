@@ -6,6 +6,7 @@
 #include "zeroshard/device/convert.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/exact_sum.h"
+#include "zeroshard/device/pieces.h"
 #include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/precision.h"
 #include "zeroshard/zero/testing/toy_model.h"
@@ -190,7 +191,8 @@ device::StepScalars Reference::Update() {
   std::vector<int64_t> sum(device::kExactSumWords);
   for (Tensor& tensor : tensors_) {
     if (tensor.spec.trainable && !tensor.spec.frozen && !tensor.weights.empty())
-      device->step().AddPowers(*stream, adopt(tensor.gradient), 2, adopt(sum));
+      device->step().AddPowers(*stream, adopt(tensor.gradient),
+                               device::OnePiece(static_cast<int64_t>(tensor.gradient.size())), 2, adopt(sum));
   }
   const device::StepRule rule = optim::MakeStepRule(options_.optimizer, GradientScale(options_, world_size_), options_.clip);
   std::vector<uint8_t> scalars(sizeof(scalars_));
@@ -201,21 +203,21 @@ device::StepScalars Reference::Update() {
   for (Tensor& t : tensors_) {
     if (!t.spec.trainable || t.spec.frozen || t.weights.empty()) continue;
     const optim::GroupOptions& group = o.groups[t.spec.group];
+    const auto count = static_cast<int64_t>(t.weights.size());
     if (o.kind == optim::Kind::kSgd) {
-      device->step().Sgd(*stream,
-                         {.momentum = o.momentum,
-                          .nesterov = o.nesterov,
-                          .weight_decay = group.weight_decay,
-                          .learning_rate_scale = group.learning_rate_scale},
-                         adopt(t.gradient), adopt(scalars), adopt(t.weights),
+      const device::SgdPass pass{.momentum = o.momentum,
+                                 .nesterov = o.nesterov,
+                                 .weight_decay = group.weight_decay,
+                                 .learning_rate_scale = group.learning_rate_scale};
+      device->step().Sgd(*stream, device::OnePiece(count, pass), adopt(t.gradient), adopt(scalars), adopt(t.weights),
                          o.momentum == 0 ? Array() : adopt(t.moments[0]), {});
     } else {
-      device->step().Adam(*stream,
-                          {.eps = o.eps,
-                           .weight_decay = group.weight_decay,
-                           .learning_rate_scale = group.learning_rate_scale,
-                           .decoupled = o.kind == optim::Kind::kAdamW},
-                          adopt(t.gradient), adopt(scalars), adopt(t.weights), adopt(t.moments[0]), adopt(t.moments[1]), {});
+      const device::AdamPass pass{.eps = o.eps,
+                                  .weight_decay = group.weight_decay,
+                                  .learning_rate_scale = group.learning_rate_scale,
+                                  .decoupled = o.kind == optim::Kind::kAdamW};
+      device->step().Adam(*stream, device::OnePiece(count, pass), adopt(t.gradient), adopt(scalars), adopt(t.weights),
+                          adopt(t.moments[0]), adopt(t.moments[1]), {});
     }
   }
   return scalars_;
