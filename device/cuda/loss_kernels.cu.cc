@@ -86,6 +86,88 @@ ZS_DEVICE void ExponentialsKernel(Block& b, VocabularyColumns columns, In<float>
   });
 }
 
+// Columns of a row that a block holds: what loss_blocks asks for.
+constexpr int64_t kHeldColumns = 8192;
+// Of which a thread holds this many groups of four.
+constexpr int kHeldGroups = kHeldColumns / 4 / kRowThreads;
+struct HeldLogits {
+  Lanes<float, 4> of[kHeldGroups];
+};
+
+// ExponentialsKernel that reads its logits once, where a row has at most kHeldColumns and begins where four may be loaded at a time: a
+// block a row. The maximum knows no order; the sum goes by the same sixteen lanes.
+template <class T>
+ZS_DEVICE void HeldExponentialsKernel(Block& b, VocabularyColumns columns, In<float> logits, Out<T> exponentials,
+                                      In<int32_t> targets, InOut<float> maximum, InOut<double> sum,
+                                      InOut<float> target_logit, Out<float> block_maximum) {
+  const size_t row = b.index();
+  const int64_t n = columns.count, first = static_cast<int64_t>(row) * columns.row_stride();
+  const bool anew = columns.first == 0;
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  using Four = Stored<float, 4>;
+  ZS_SHARED(Four, of_row, kHeldColumns / 4);
+  PerThread<HeldLogits> held;
+  PerThread<float> greatest, added;
+  // body(group of a thread, its first column)
+  const auto each_group = [&](unsigned t, const auto& body) {
+    ZS_UNROLL
+    for (int k = 0; k < kHeldGroups; ++k) {
+      const int64_t i = 4 * (int64_t{t} + int64_t{k} * kRowThreads);
+      if (i < n) body(k, i);
+    }
+  };
+  b.ForEachThread([&](unsigned t) {
+    float most = kLeast;
+    each_group(t, [&](int k, int64_t i) {
+      Lanes<float, 4>& own = held[t].of[k];
+      if (i + 4 <= n) {
+        own = Load<4>(logits, first + i);
+      } else {
+        for (int j = 0; j < 4; ++j) own.v[j] = i + j < n ? logits[static_cast<size_t>(first + i + j)] : kLeast;
+      }
+    });
+    each_group(t, [&](int k, int64_t) {
+      for (const float logit : held[t].of[k].v) most = Greater()(most, logit);
+    });
+    greatest[t] = most;
+    added[t] = 0;
+    // Exponentials may take the logits' place.
+    const int64_t target = targets[row] - columns.first;
+    if (t == 0 && target >= 0 && target < n) target_logit[row] = logits[static_cast<size_t>(first + target)];
+  });
+  const float greatest_of_row = b.Fold(greatest, Greater());
+  const float before = anew ? kLeast : maximum[row], now = Greater()(before, greatest_of_row);
+  b.ForEachThread([&](unsigned t) {
+    each_group(t, [&](int k, int64_t i) {
+      Lanes<float, 4> e = held[t].of[k];
+      for (float& element : e.v) element = Exponential(element - now);
+      Four fp32;
+      for (int j = 0; j < 4; ++j) fp32.v[j] = e.v[j];
+      of_row[static_cast<size_t>(i / 4)] = fp32;
+      for (float& element : e.v) element = kStoredScale<T> == 1 ? element : element * kStoredScale<T>;
+      if (i + 4 <= n) return Store(e, exponentials, first + i);
+      for (int j = 0; j < 4 && i + j < n; ++j) {
+        exponentials[static_cast<size_t>(first + i + j)] = NarrowUniformly<T>(e.v[j]);
+      }
+    });
+  });
+  b.ForEachThread([&](unsigned t) {
+    if (t >= kLanesOfRow) return;
+    float own = 0;
+    ZS_UNROLL_BY(8)
+    for (int64_t i = t; i < n; i += kLanesOfRow) own += of_row[static_cast<size_t>(i / 4)].v[i % 4];
+    added[t] = own;
+  });
+  b.FoldGroups<kLanesOfRow>(added, Plus());
+  b.ForEachThread([&](unsigned t) {
+    if (t != 0) return;
+    const double so_far = anew ? 0.0 : sum[row];
+    sum[row] = (before == now || anew ? so_far : so_far * std::exp(static_cast<double>(before) - now)) + added[t];
+    maximum[row] = now;
+    block_maximum[row] = now;
+  });
+}
+
 // Of a row, the columns that one block of the gradient takes.
 constexpr int64_t kColumnsOfBlock = 2048;
 int64_t BlocksOfRow(const VocabularyColumns& columns) {
@@ -155,12 +237,18 @@ ZS_DEVICE void SumKernel(Block& b, In<int32_t> targets, In<float> maximum, In<do
 cudaError_t LossExponentials(cudaStream_t stream, VocabularyColumns columns, const LossRows& rows, const Array& logits,
                              const Array& exponentials, const Array& block_maximum) {
   if (rows.targets.empty()) return cudaSuccess;
+  const bool holds = columns.count <= kHeldColumns && columns.row_stride() % 4 == 0 && Aligned({logits, exponentials});
+  const Grid grid =
+      holds ? Grid{static_cast<unsigned>(rows.targets.elements()), kRowThreads} : GridForRows(rows.targets.elements());
   cudaError_t error = cudaSuccess;
   VisitActivation(exponentials.dtype(), [&]<class T>(TypeTag<T>) {
-    error = LaunchBlocks<ExponentialsKernel<T>>(stream, GridForRows(rows.targets.elements()), columns, Reads<float>(logits),
-                                                Writes<T>(exponentials), Reads<int32_t>(rows.targets),
-                                                Updates<float>(rows.maximum), Updates<double>(rows.sum),
-                                                Updates<float>(rows.target_logit), Writes<float>(block_maximum));
+    const auto launch = [&](auto run) {
+      return run(stream, grid, columns, Reads<float>(logits), Writes<T>(exponentials), Reads<int32_t>(rows.targets),
+                 Updates<float>(rows.maximum), Updates<double>(rows.sum), Updates<float>(rows.target_logit),
+                 Writes<float>(block_maximum));
+    };
+    error = holds ? launch([](auto... args) { return LaunchBlocks<HeldExponentialsKernel<T>>(args...); })
+                  : launch([](auto... args) { return LaunchBlocks<ExponentialsKernel<T>>(args...); });
   });
   return error;
 }

@@ -154,11 +154,12 @@ TEST_P(TransformerKernelsOfCuda, TokensOfManyRowsHaveTheBitsOfTheCpu) {
   }
 }
 
-void CheckLoss(DType dtype, int64_t rows, const std::vector<int64_t>& counts, bool scales) {
+void CheckLoss(DType dtype, int64_t rows, const std::vector<int64_t>& counts, bool scales, int64_t stride_of = 1) {
   SCOPED_TRACE(testing::Message() << Name(dtype).data() << " " << rows << " rows");
   KernelPair pair;
   int64_t vocab = 0;
   for (const int64_t count : counts) vocab += count;
+  const auto stride = [&](size_t i) { return (counts[i] + stride_of - 1) / stride_of * stride_of; };
   std::vector<int32_t> targets = Tokens(rows, static_cast<int32_t>(vocab), 1);
   targets[0] = -1;
   const Both at = pair.MakeOf(targets), maximum = pair.Make(rows, DType::kFloat32), sum = pair.Make(rows, DType::kFloat64);
@@ -167,20 +168,23 @@ void CheckLoss(DType dtype, int64_t rows, const std::vector<int64_t>& counts, bo
   const Both loss_scale = pair.Make(scales ? std::vector<float>{3} : std::vector<float>{}, DType::kFloat32);
   std::vector<Both> logits, exponentials, maxima;
   for (size_t i = 0; i < counts.size(); ++i) {
-    logits.push_back(pair.Make(RandomFloats(rows * counts[i], static_cast<uint32_t>(i + 3), 3), DType::kFloat32));
+    const int64_t elements = rows * stride(i);
+    logits.push_back(pair.Make(RandomFloats(elements, static_cast<uint32_t>(i + 3), 3), DType::kFloat32));
     // In fp32 they take the logits' place.
-    exponentials.push_back(dtype == DType::kFloat32 ? logits.back() : pair.Make(rows * counts[i], dtype));
+    exponentials.push_back(dtype == DType::kFloat32 ? logits.back() : pair.Make(elements, dtype));
     maxima.push_back(pair.Make(rows, DType::kFloat32));
   }
   pair.Run([&](const Side& s) {
     const LossRows of{.targets = s(at), .maximum = s(maximum), .sum = s(sum), .target_logit = s(logit)};
     int64_t first = 0;
     for (size_t i = 0; i < counts.size(); first += counts[i], ++i) {
-      s.transformer.LossExponentials(s.stream, {first, counts[i]}, of, s(logits[i]), s(exponentials[i]), s(maxima[i]));
+      s.transformer.LossExponentials(s.stream, {first, counts[i], stride(i)}, of, s(logits[i]), s(exponentials[i]),
+                                     s(maxima[i]));
     }
     first = 0;
     for (size_t i = 0; i < counts.size(); first += counts[i], ++i) {
-      s.transformer.LossGradient(s.stream, {first, counts[i]}, of, s(maxima[i]), 0.01f, s(exponentials[i]), s(loss_scale));
+      s.transformer.LossGradient(s.stream, {first, counts[i], stride(i)}, of, s(maxima[i]), 0.01f, s(exponentials[i]),
+                                 s(loss_scale));
     }
     s.transformer.LossSum(s.stream, of, s(loss));
   });
@@ -197,6 +201,10 @@ TEST_P(TransformerKernelsOfCuda, TheLossHasTheBitsOfTheCpu) {
     CheckLoss(dtype, 17, {64, 64, 13}, /*scales=*/true);
     CheckLoss(dtype, 64, {33, 5}, /*scales=*/false);
     CheckLoss(dtype, 600, {48}, /*scales=*/true);
+    // Rows that are held, as a whole and in part; one that is too long for that.
+    CheckLoss(dtype, 5, {64, 1030, 7}, /*scales=*/true, /*stride_of=*/4);
+    CheckLoss(dtype, 3, {8192, 2049}, /*scales=*/false, /*stride_of=*/128);
+    CheckLoss(dtype, 2, {8196}, /*scales=*/false, /*stride_of=*/4);
   }
 }
 
