@@ -215,14 +215,28 @@ ZS_DEVICE void GradientKernel(Block& b, bool aligned, int64_t parts, VocabularyC
   });
 }
 
-// One block: its threads are the lanes.
+// One block: its threads are the lanes. Rows that a thread loads and whose logarithms it takes before it adds any: it is alone, and memory
+// is far.
 ZS_DEVICE void SumKernel(Block& b, In<int32_t> targets, In<float> maximum, In<double> sum, In<float> target_logit,
                          Out<double> loss) {
+  constexpr unsigned kRowsAhead = 8;
   PerThread<double> lane;
   b.ForEachThread([&](unsigned t) {
     double own = 0;
-    for (size_t row = t; row < targets.n; row += b.threads()) {
-      if (targets[row] >= 0) own += std::log(sum[row]) + (static_cast<double>(maximum[row]) - target_logit[row]);
+    for (size_t first = t; first < targets.n; first += size_t{kRowsAhead} * b.threads()) {
+      bool counts[kRowsAhead];
+      double value[kRowsAhead], apart[kRowsAhead];
+      ZS_UNROLL
+      for (unsigned j = 0; j < kRowsAhead; ++j) {
+        const size_t row = first + size_t{j} * b.threads(), at = row < targets.n ? row : first;
+        counts[j] = row < targets.n && targets[at] >= 0;
+        value[j] = sum[at];
+        apart[j] = static_cast<double>(maximum[at]) - target_logit[at];
+      }
+      ZS_UNROLL
+      for (unsigned j = 0; j < kRowsAhead; ++j) value[j] = std::log(value[j]) + apart[j];
+      ZS_UNROLL
+      for (unsigned j = 0; j < kRowsAhead; ++j) own = counts[j] ? own + value[j] : own;
     }
     lane[t] = own;
   });

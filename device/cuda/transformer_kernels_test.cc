@@ -201,6 +201,7 @@ TEST_P(TransformerKernelsOfCuda, TheLossHasTheBitsOfTheCpu) {
     CheckLoss(dtype, 17, {64, 64, 13}, /*scales=*/true);
     CheckLoss(dtype, 64, {33, 5}, /*scales=*/false);
     CheckLoss(dtype, 600, {48}, /*scales=*/true);
+    CheckLoss(dtype, 2500, {3}, /*scales=*/false, /*stride_of=*/4);
     // Rows that are held, as a whole and in part; one that is too long for that.
     CheckLoss(dtype, 5, {64, 1030, 7}, /*scales=*/true, /*stride_of=*/4);
     CheckLoss(dtype, 3, {8192, 2049}, /*scales=*/false, /*stride_of=*/128);
