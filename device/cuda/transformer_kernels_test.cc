@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "zeroshard/device/cuda/kernel_pair.h"
@@ -23,8 +24,11 @@ std::vector<int32_t> Tokens(int64_t rows, int32_t vocab, uint32_t seed) {
 }
 
 TEST_P(TransformerKernelsOfCuda, TheLayerNormHasTheBitsOfTheCpu) {
+  std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  // Up to the widths whose rows stay in registers, and beyond.
+  for (const int64_t width : {768, 770, 1280, 1283, 1600, 1604}) shapes.push_back({17, width});
   for (const DType dtype : kActivations) {
-    for (const auto& [rows, width] : kShapes) {
+    for (const auto& [rows, width] : shapes) {
       SCOPED_TRACE(testing::Message() << Name(dtype).data() << " " << rows << " x " << width);
       KernelPair pair;
       const int64_t n = rows * width;
