@@ -1,6 +1,5 @@
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 #include "zeroshard/device/convert.h"
 #include "zeroshard/device/cuda/fours.h"
@@ -119,98 +118,7 @@ ZS_DEVICE void OutputKernel(Block& b, bool aligned, int64_t rows, int64_t width,
   });
 }
 
-// Threads of a block of kRowsPerPartial rows: first sixteen a row, then one for each two columns, where they are aligned.
-constexpr unsigned kBackwardThreads = 512;
-// Rows that a thread loads before it stores any: a store may be to what is loaded next, for all that the compiler knows.
-constexpr unsigned kAhead = 4;
-
-// With e = d_y weight: d_x = (e - mean(e) - normalized mean(e normalized)) inverse_deviation. A block is one row of each partial.
-template <class T, class Gradient>
-ZS_DEVICE void BackwardKernel(Block& b, bool aligned, int64_t rows, int64_t width, float inverse_width, bool accumulate,
-                              In<Gradient> d_y, In<T> normalized, In<float> inverse_deviation, In<T> weight,
-                              InOut<float> d_x, Out<T> rounded, Out<float> partial_weight, Out<float> partial_bias,
-                              Out<float> partial_d_x) {
-  const int64_t first = int64_t{b.index()} * kRowsPerPartial;
-  const int64_t count = rows - first < kRowsPerPartial ? rows - first : kRowsPerPartial;
-  ZS_SHARED(float, mean, kRowsPerPartial);
-  ZS_SHARED(float, slope, kRowsPerPartial);
-  ZS_SHARED(float, scale, kRowsPerPartial);
-  PerThread<float> sum, product;
-  for (int64_t pass = 0; pass < count; pass += b.threads() / kLanesOfRow) {
-    b.ForEachThread([&](unsigned t) {
-      const int64_t row = pass + t / kLanesOfRow;
-      float own_sum = 0, own_product = 0;
-      for (int64_t i = Lane(t); row < count && i < width; i += kLanesOfRow) {
-        const auto at = static_cast<size_t>((first + row) * width + i);
-        const float e = WidenUniformly(d_y[at]) * WidenUniformly(weight[static_cast<size_t>(i)]);
-        own_sum += e;
-        own_product = fmaf(e, WidenUniformly(normalized[at]), own_product);
-      }
-      sum[t] = own_sum;
-      product[t] = own_product;
-    });
-    b.FoldGroups<kLanesOfRow>(sum, Plus());
-    b.FoldGroups<kLanesOfRow>(product, Plus());
-    b.ForEachThread([&](unsigned t) {
-      const int64_t row = pass + t / kLanesOfRow;
-      if (Lane(t) != 0 || row >= count) return;
-      mean[static_cast<size_t>(row)] = sum[t] * inverse_width;
-      slope[static_cast<size_t>(row)] = product[t] * inverse_width;
-      scale[static_cast<size_t>(row)] = inverse_deviation[static_cast<size_t>(first + row)];
-    });
-  }
-  const auto rows_here = static_cast<unsigned>(count);
-  const auto add_columns = [&](auto lanes, int64_t column) {
-    const auto w = Load<lanes()>(weight, column);
-    Lanes<float, lanes()> sum_weight = {}, sum_bias = {}, sum_d_x = {};
-    for (unsigned row = 0; row < rows_here; row += kAhead) {
-      Lanes<float, lanes()> d[kAhead] = {}, h[kAhead] = {}, before[kAhead] = {};
-      ZS_UNROLL
-      for (unsigned r = 0; r < kAhead; ++r) {
-        if (row + r >= rows_here) continue;
-        const int64_t at = (first + row + r) * width + column;
-        d[r] = Load<lanes()>(d_y, at);
-        h[r] = Load<lanes()>(normalized, at);
-        if (accumulate) before[r] = Load<lanes()>(d_x, at);
-      }
-      ZS_UNROLL
-      for (unsigned r = 0; r < kAhead; ++r) {
-        if (row + r >= rows_here) continue;
-        Lanes<float, lanes()> gradient;
-        for (int j = 0; j < lanes(); ++j) {
-          sum_bias.v[j] += d[r].v[j];
-          sum_weight.v[j] = fmaf(d[r].v[j], h[r].v[j], sum_weight.v[j]);
-          gradient.v[j] = scale[row + r] * fmaf(-h[r].v[j], slope[row + r], d[r].v[j] * w.v[j] - mean[row + r]);
-          if (accumulate) gradient.v[j] = before[r].v[j] + gradient.v[j];
-          sum_d_x.v[j] += gradient.v[j];
-        }
-        const int64_t at = (first + row + r) * width + column;
-        Store(gradient, d_x, at);
-        if (rounded.n != 0) Store(gradient, rounded, at);
-      }
-    }
-    const int64_t to = int64_t{b.index()} * width + column;
-    Store(sum_weight, partial_weight, to);
-    Store(sum_bias, partial_bias, to);
-    Store(sum_d_x, partial_d_x, to);
-  };
-  b.ForEachThread([&](unsigned t) { ForLanes<2>(Thread{0, t, 1, b.threads()}, width, aligned, add_columns); });
-}
-
 float InverseOf(int64_t width) { return 1.0f / static_cast<float>(width); }
-
-template <class T, class Gradient>
-cudaError_t LaunchBackward(cudaStream_t stream, const LayerNormGradient& a, WriteMode mode) {
-  const int64_t width = a.weight.elements(), rows = a.d_y.elements() / width;
-  const Grid grid{static_cast<unsigned>(PartialRows(rows)), kBackwardThreads};
-  const bool aligned = width % 4 == 0 &&
-                       Aligned({a.d_y, a.normalized, a.weight, a.d_x, a.partials.weight, a.partials.bias, a.partials.d_x}) &&
-                       (a.rounded.empty() || Aligned({a.rounded}));
-  return LaunchBlocks<BackwardKernel<T, Gradient>, kBackwardThreads>(
-      stream, grid, aligned, rows, width, InverseOf(width), mode == WriteMode::kAccumulate, Reads<Gradient>(a.d_y),
-      Reads<T>(a.normalized), Reads<float>(a.inverse_deviation), Reads<T>(a.weight), Updates<float>(a.d_x),
-      Writes<T>(a.rounded), Writes<float>(a.partials.weight), Writes<float>(a.partials.bias), Writes<float>(a.partials.d_x));
-}
 
 }  // namespace
 
@@ -247,16 +155,6 @@ cudaError_t LayerNormOutput(cudaStream_t stream, const Array& normalized, const 
   VisitActivation(y.dtype(), [&]<class T>(TypeTag<T>) {
     error = LaunchBlocks<OutputKernel<T>>(stream, GridForRows(rows), aligned, rows, width, Reads<T>(normalized),
                                           Reads<T>(weight), Reads<T>(bias), Writes<T>(y));
-  });
-  return error;
-}
-
-cudaError_t LayerNormBackward(cudaStream_t stream, const LayerNormGradient& arrays, WriteMode mode) {
-  if (arrays.d_y.empty()) return cudaSuccess;
-  cudaError_t error = cudaSuccess;
-  VisitActivation(arrays.normalized.dtype(), [&]<class T>(TypeTag<T>) {
-    error = arrays.d_y.dtype() == arrays.normalized.dtype() ? LaunchBackward<T, T>(stream, arrays, mode)
-                                                            : LaunchBackward<T, float>(stream, arrays, mode);
   });
   return error;
 }

@@ -62,8 +62,11 @@ void CheckLayerNormBackward(DType dtype, DType d_y_dtype, Shape shape, WriteMode
 }
 
 TEST_P(TransformerKernelsOfCuda, TheLayerNormsGradientHasTheBitsOfTheCpu) {
+  std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  // Up to the widths that a block holds, and beyond.
+  for (const int64_t width : {768, 1024, 1028, 2048, 2052}) shapes.push_back({67, width});
   for (const DType dtype : kActivations) {
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : shapes) {
       CheckLayerNormBackward(dtype, dtype, shape, WriteMode::kAccumulate, /*rounds=*/true);
       CheckLayerNormBackward(dtype, DType::kFloat32, shape, WriteMode::kOverwrite, /*rounds=*/false);
     }
