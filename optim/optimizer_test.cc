@@ -274,6 +274,22 @@ TEST_P(OptimizerTest, ShardsAndSubRangesGiveTheBitsOfTheWhole) {
   }
 }
 
+// More runs than one operation takes, some of them frozen.
+TEST_P(OptimizerTest, ManyRunsEachMoveByTheirGroup) {
+  constexpr int64_t kRuns = 150;
+  Runs runs;
+  std::vector<float> expected;
+  for (int64_t i = 0; i < kRuns; ++i) {
+    runs.push_back({.first = 2 * i, .count = 1, .group = static_cast<int>(i % 2), .frozen = i % 7 == 3});
+    expected.push_back(runs.back().frozen ? 0.0f : runs.back().group == 0 ? -0.5f : -1.0f);
+    expected.push_back(0);
+  }
+  Make({.kind = Kind::kSgd, .schedule = {.learning_rate = 0.5}, .groups = {{}, {.learning_rate_scale = 2}}}, 2 * kRuns,
+       runs);
+  Step(std::vector<float>(2 * kRuns, 1));
+  EXPECT_EQ(Weights(), expected);
+}
+
 TEST_P(OptimizerTest, StateIsFiledUnderMomentsByItsNames) {
   Make({.kind = Kind::kAdamW}, 1000, {});
   ASSERT_EQ(optimizer_->state().size(), 2u);
