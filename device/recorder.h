@@ -62,6 +62,7 @@ class Recorder {
     Span* flight = nullptr;
     Span* span = nullptr;  // null where spans of collectives are off
     uint64_t id = 0;
+    int64_t step = -1;   // when it was issued
     bool brief = false;  // of IssueBrief
   };
 
@@ -141,6 +142,7 @@ inline Recorder::Open Recorder::Take() {
   Open open;
   open.id = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
   open.flight = &flight_[open.id % kSlots];
+  open.step = step_.load(std::memory_order_relaxed);
   return open;
 }
 
@@ -151,7 +153,7 @@ inline Recorder::Open Recorder::Take() {
   if (span.id > open.id) return;
   std::atomic_ref<uint64_t>(span.id).store(open.id, std::memory_order_release);
   span.sequence = issued.sequence;
-  span.step = step_.load(std::memory_order_relaxed);
+  span.step = open.step;
   span.count = issued.count;
   span.bytes = issued.bytes;
   Store(span.issued_ns, issued_ns);

@@ -90,6 +90,17 @@ TEST(Recorder, FlightMayBeReadWhileOthersRecord) {
   others.join();
 }
 
+TEST(Recorder, ABriefOperationIsOfTheStepInWhichItWasIssued) {
+  Recorder recorder;
+  recorder.SetStep(3);
+  const Recorder::Open brief = recorder.IssueBrief();
+  EXPECT_EQ(brief.step, 3);
+  recorder.SetStep(4);
+  recorder.BeganBrief(brief, {.name = "barrier", .sequence = 1}, 0);
+  EXPECT_EQ(recorder.LastOperation().step, 3);
+  EXPECT_EQ(recorder.Issue({.name = "reduce", .sequence = 2}).step, 4);
+}
+
 TEST(Recorder, ABriefOperationIsRecordedInItsPlaceWhenItBegins) {
   Recorder recorder;
   const Recorder::Open brief = recorder.IssueBrief();

@@ -12,7 +12,7 @@ void Flights::Take(comm::Operation& operation) {
   std::lock_guard<std::mutex> lock(mutex_);
   Flight& flight = ring_[(first_ + taken_++) % kRing];
   flight.operation = &operation;
-  flight.step = operation.record.flight == nullptr ? -1 : operation.record.flight->step;
+  flight.step = operation.record.step;
   flight.began = false;
   flight.posted_at = absl::Now();
 }
