@@ -25,6 +25,18 @@ constexpr int64_t kLeastScratchPerRank = 3 * 8 * 16;
 // How far behind a record's clock may be (Recorder::Issued::brief).
 constexpr std::chrono::milliseconds kTick{10};
 
+Schedules SchedulesOf(const Transport& transport, const HostOptions& options) {
+  const HostGrid grid = HostGridOf(transport);
+  return {.choice = Resolve(options.schedules, transport.world_size(), grid),
+          .grid = grid,
+          .by_host_bytes = options.by_host_bytes};
+}
+
+Exchange::Meeting MeetingOf(const Schedules& schedules) {
+  const bool all = schedules.choice == ScheduleChoice::kDirect || schedules.choice == ScheduleChoice::kByHost;
+  return all ? Exchange::Meeting::kAll : Exchange::Meeting::kSome;
+}
+
 // Adopted memory of a transport; credits the ledger.
 class MappedOwner final : public device::Buffer::Owner {
  public:
@@ -48,15 +60,14 @@ class HostCommunicator final : public Communicator {
       : Communicator(device, transport->rank(), transport->world_size()),
         transport_(std::move(transport)),
         options_(options),
-        schedules_(Resolve(options.schedules, world_size())),
+        schedules_(SchedulesOf(*transport_, options)),
         timeout_(absl::ToChronoNanoseconds(options.timeout)),
         stream_(std::move(stream)),
         view_(std::move(view)),
         scratch_(std::move(scratch)),
         exchange_(*transport_, wire(),
                   {static_cast<std::byte*>(device.HostPointer(scratch_)), static_cast<size_t>(scratch_.bytes())},
-                  PeersOf(rank(), world_size(), schedules_),
-                  schedules_ == ScheduleChoice::kDirect ? Exchange::Meeting::kAll : Exchange::Meeting::kSome) {
+                  PeersOf(rank(), world_size(), schedules_.choice), MeetingOf(schedules_)) {
     if (options_.watch != nullptr) options_.watch->Follow(device.shared_recorder());
     transport_->OnPeerFailed([this](int /*rank*/, const absl::Status& why) { NotePeerFailed(why); });
     if (world_size() > 1) {
@@ -139,7 +150,7 @@ class HostCommunicator final : public Communicator {
     if (options_.poison_outputs) view_.PoisonOutputs();  // Before peers, once told, write to them.
     OperationHeader header = MakeHeaderForDigest(operation, transport_->number(rank()), world_size());
     header.staged_bytes = view_.staged_bytes();
-    header.schedules = static_cast<uint8_t>(schedules_);
+    header.schedules = static_cast<uint8_t>(schedules_.choice);
     exchange_.Tell(header, view_.call(), operation.traffic);
     // While the peers' headers are on their way:
     const Deadline begun{std::chrono::nanoseconds(NoteBegun(operation))};
@@ -168,7 +179,7 @@ class HostCommunicator final : public Communicator {
 
   std::unique_ptr<Transport> transport_;
   const HostOptions options_;
-  const ScheduleChoice schedules_;
+  const Schedules schedules_;
   const std::chrono::nanoseconds timeout_;
   std::unique_ptr<device::Stream> stream_;
   HostMemoryView view_;

@@ -27,6 +27,7 @@ namespace zeroshard::comm {
 struct HostOptions {
   absl::Duration timeout = absl::Minutes(5);  // of each operation, from when its `after` events are done
   ScheduleChoice schedules = ScheduleChoice::kBySize;
+  int64_t by_host_bytes = kByHostBytes;      // a collective of so many goes by host, where the schedules are those
   int64_t scratch_bytes = int64_t{1} << 20;  // what pieces are received into: fits a core's cache
   int64_t staging_bytes = int64_t{4} << 20;  // only where the host cannot touch the device's memory
   RankWatch* watch = nullptr;   // follows the device's recorder, and is asked who is missing; outlives the communicator

@@ -67,6 +67,8 @@ class Transport {
   // What messages call a rank of this group: its rank in the group that all others were split from.
   virtual int number(int rank) const { return rank; }
   virtual std::string_view name() const = 0;  // "gloo", for messages
+  // The lowest rank on the host of `rank`, the same on all ranks: a hint for who is near whom, and no proof of shared memory.
+  virtual int host(int /*rank*/) const { return 0; }
 
   // Of a piece that is summed as it comes: large enough that a message's fixed cost is small beside it.
   virtual int64_t piece_bytes() const { return int64_t{128} << 10; }

@@ -63,6 +63,7 @@ absl::Status GlooTransport::Open() {
   }));
   ZS_RETURN_IF_ERROR(MakeLanes());
   std::vector<Socket> lines(peers.size());
+  for (size_t i = 0; i < peers.size(); ++i) hosts_[i] = peers[i].host;
   for (int peer = 0; peer < options_.world_size; ++peer) {
     if (peer == options_.rank) continue;
     PeerSockets& sockets = peers[static_cast<size_t>(peer)];

@@ -42,6 +42,7 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
   int world_size() const override { return options_.world_size; }
   int number(int rank) const override { return options_.Number(rank); }
   std::string_view name() const override { return "gloo"; }
+  int host(int rank) const override { return hosts_[static_cast<size_t>(rank)]; }
   // A message costs about 30 us of both ends' cores, and its bytes leave the caches anyway.
   int64_t piece_bytes() const override { return int64_t{512} << 10; }
 
@@ -84,7 +85,7 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
   };
 
   GlooTransport(const ConnectOptions& options, std::string store_prefix)
-      : options_(options), store_prefix_(std::move(store_prefix)) {}
+      : options_(options), store_prefix_(std::move(store_prefix)), hosts_(static_cast<size_t>(options.world_size)) {}
   static absl::StatusOr<std::unique_ptr<GlooTransport>> ConnectUnder(const ConnectOptions& options,
                                                                      std::string store_prefix);
   absl::Status Open();
@@ -112,6 +113,7 @@ class GlooTransport final : public comm::Transport, private GlooPair::Observer {
 
   const ConnectOptions options_;
   const std::string store_prefix_;  // of this group's keys in options_.store
+  std::vector<int> hosts_;          // PeerSockets::host
   std::shared_ptr<GlooContext> context_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<PeerLines> lines_;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -96,11 +97,11 @@ class Connector {
   absl::Time last_said_ = absl::InfinitePast();
 };
 
-// Whether all ranks are on this host; waits until all have come.
+// Who is on which host, and whether all ranks are on this one; waits until all have come.
 absl::StatusOr<bool> Connector::MeetHosts() {
   const std::string here = HostIdentity();
   ZS_RETURN_IF_ERROR(options_.store->Set(HostKey(options_.rank), here));
-  bool single_host = true;
+  std::map<std::string, int> lowest;  // rank on each host
   std::vector<int> missing;
   for (int peer = 0; peer < options_.world_size; ++peer) {
     absl::StatusOr<std::string> host = options_.store->Get(HostKey(peer), Left());
@@ -109,10 +110,10 @@ absl::StatusOr<bool> Connector::MeetHosts() {
     } else if (!host.ok()) {
       return host.status();
     } else {
-      single_host = single_host && *host == here;
+      peers_[static_cast<size_t>(peer)].host = lowest.try_emplace(*std::move(host), peer).first->second;
     }
   }
-  if (missing.empty()) return single_host;
+  if (missing.empty()) return lowest.size() == 1;
   return absl::DeadlineExceededError(absl::StrCat("connecting: ", missing.size() == 1 ? "rank " : "ranks ", Numbers(missing),
                                                   " of ", options_.world_size, missing.size() == 1 ? " has" : " have",
                                                   " not come to ", options_.store->Describe(), " within ",

@@ -91,7 +91,8 @@ comm::BackendMemory Memory(const comm::MemoryRequest& request) { return comm::Ho
 absl::StatusOr<std::vector<std::unique_ptr<comm::Communicator>>> MakeInProcessGroup(std::span<device::Device* const> devices,
                                                                                     const InProcessOptions& options) {
   if (devices.empty()) return absl::InvalidArgumentError("in_process: a group of no devices");
-  auto group = std::make_shared<InProcessGroup>(static_cast<int>(devices.size()), options.mapped, options.faults);
+  auto group = std::make_shared<InProcessGroup>(static_cast<int>(devices.size()), options.mapped, options.faults,
+                                                options.ranks_per_host);
   if (options.fault_switch != nullptr) options.fault_switch->Hold(group);
   std::vector<std::unique_ptr<comm::Communicator>> ranks;
   for (size_t r = 0; r < devices.size(); ++r) {

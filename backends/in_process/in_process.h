@@ -20,7 +20,8 @@ namespace zeroshard::backends {
 
 struct InProcessOptions {
   comm::HostOptions host;
-  bool mapped = true;  // peers' memory is read in place; else all goes by messages, as between hosts
+  bool mapped = true;      // peers' memory is read in place; else all goes by messages, as between hosts
+  int ranks_per_host = 0;  // as if so many in a row were on a host each; 0: all on one
   Faults faults;
   FaultSwitch* fault_switch = nullptr;  // gets hold of the group
 };

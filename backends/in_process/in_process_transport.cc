@@ -28,9 +28,11 @@ uint64_t Mixed(uint64_t seed) {
 
 double UniformOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
-std::vector<InProcessGroup::Member> MembersFromZero(int count) {
+std::vector<InProcessGroup::Member> MembersFromZero(int count, int ranks_per_host) {
   std::vector<InProcessGroup::Member> members;
-  for (int rank = 0; rank < count; ++rank) members.push_back({rank, std::make_shared<comm::WaitBoard>()});
+  for (int rank = 0; rank < count; ++rank) {
+    members.push_back({rank, std::make_shared<comm::WaitBoard>(), ranks_per_host == 0 ? 0 : rank / ranks_per_host});
+  }
   return members;
 }
 
@@ -62,6 +64,7 @@ class InProcessTransport final : public comm::Transport {
   int world_size() const override { return group_->world_size(); }
   int number(int rank) const override { return group_->endpoint(rank).number(); }
   std::string_view name() const override { return "in_process"; }
+  int host(int rank) const override { return group_->host(rank); }
 
   Transfer Send(int peer, Channel channel, const void* data, int64_t bytes) override {
     const uint64_t id = Post(/*sends=*/true, peer, channel, const_cast<void*>(data), bytes);
@@ -214,15 +217,18 @@ class InProcessTransport final : public comm::Transport {
 
 }  // namespace
 
-InProcessGroup::InProcessGroup(int world_size, bool mapped, const Faults& faults)
-    : InProcessGroup(MembersFromZero(world_size), mapped, faults) {}
+InProcessGroup::InProcessGroup(int world_size, bool mapped, const Faults& faults, int ranks_per_host)
+    : InProcessGroup(MembersFromZero(world_size, ranks_per_host), mapped, faults) {}
 
 InProcessGroup::InProcessGroup(const std::vector<Member>& members, bool mapped, const Faults& faults)
-    : mapped_(mapped), faults_(faults) {
+    : mapped_(mapped), faults_(faults), members_(members) {
   const int world_size = static_cast<int>(members.size());
   for (const Member& member : members) {
     const int rank = static_cast<int>(endpoints_.size());
     endpoints_.push_back(std::make_unique<Endpoint>(rank, world_size, member.number, member.waits));
+    int lowest = 0;
+    while (members[static_cast<size_t>(lowest)].host != member.host) ++lowest;
+    hosts_.push_back(lowest);
   }
 }
 
@@ -234,7 +240,7 @@ std::shared_ptr<InProcessGroup> InProcessGroup::Child(uint64_t id, const std::ve
     Faults faults = faults_;
     faults.victim = -1;
     std::vector<Member> them;
-    for (int member : members) them.push_back({endpoint(member).number(), endpoint(member).waits()});
+    for (int member : members) them.push_back(members_[static_cast<size_t>(member)]);
     birth.group = std::make_shared<InProcessGroup>(them, mapped_, faults);
   }
   std::shared_ptr<InProcessGroup> group = birth.group;

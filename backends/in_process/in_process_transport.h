@@ -23,15 +23,18 @@ namespace zeroshard::backends {
 // What the ranks of one group share. Lives until the last of its transports is dropped.
 class InProcessGroup {
  public:
-  // What a rank is, in whatever group: what messages call it, and for whom it waits.
+  // What a rank is, in whatever group: what messages call it, for whom it waits, and on which host it passes for being.
   struct Member {
     int number = 0;
     std::shared_ptr<comm::WaitBoard> waits;
+    int host = 0;
   };
   InProcessGroup(const std::vector<Member>& members, bool mapped, const Faults& faults);
-  InProcessGroup(int world_size, bool mapped, const Faults& faults);
+  // ranks_per_host: as InProcessOptions.
+  InProcessGroup(int world_size, bool mapped, const Faults& faults, int ranks_per_host = 0);
 
   int world_size() const { return static_cast<int>(endpoints_.size()); }
+  int host(int rank) const { return hosts_[static_cast<size_t>(rank)]; }
   bool mapped() const { return mapped_; }
   const Faults& faults() const { return faults_; }
   Endpoint& endpoint(int rank) { return *endpoints_[static_cast<size_t>(rank)]; }
@@ -54,6 +57,8 @@ class InProcessGroup {
   };
   const bool mapped_;
   const Faults faults_;
+  const std::vector<Member> members_;
+  std::vector<int> hosts_;  // of each rank, the lowest on its host
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::mutex mutex_;
   std::map<std::pair<uint64_t, std::vector<int>>, Birth> births_;

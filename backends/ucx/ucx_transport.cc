@@ -47,6 +47,7 @@ class AllocatedRegion final : public comm::MappedMemory {
 UcxTransport::UcxTransport(const ConnectOptions& options, std::string store_prefix)
     : options_(options),
       store_prefix_(std::move(store_prefix)),
+      hosts_(static_cast<size_t>(options.world_size)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       regions_(std::make_shared<RegionTable>()),
       left_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(options.world_size))) {}

@@ -54,6 +54,8 @@ class UcxTransport final : public comm::Transport {
   int world_size() const override { return options_.world_size; }
   int number(int rank) const override { return options_.Number(rank); }
   std::string_view name() const override { return "ucx"; }
+  // Ranks that share memory are near, wherever they are.
+  int host(int rank) const override { return guard_ != nullptr ? 0 : hosts_[static_cast<size_t>(rank)]; }
 
   comm::Transfer Send(int peer, comm::Channel channel, const void* data, int64_t bytes) override;
   comm::Transfer Receive(int peer, comm::Channel channel, void* data, int64_t bytes) override;
@@ -123,6 +125,7 @@ class UcxTransport final : public comm::Transport {
   const ConnectOptions options_;
   const std::string store_prefix_;  // of this group's keys in options_.store
   std::shared_ptr<UcxWorker> worker_;
+  std::vector<int> hosts_;            // PeerSockets::host
   std::set<std::string> interfaces_;  // where the peers were reached
   std::vector<uint64_t> numbers_;     // [world_size]: what messages to each rank carry
   Socket wake_;                       // an eventfd: something other than a message happened

@@ -62,7 +62,10 @@ absl::Status UcxTransport::Open() {
   connect.store = &store;
   ZS_ASSIGN_OR_RETURN(std::vector<PeerSockets> peers, ConnectPeers(connect));
   std::vector<Socket> lines(peers.size());
-  for (size_t i = 0; i < peers.size(); ++i) lines[i] = std::move(peers[i].line);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    lines[i] = std::move(peers[i].line);
+    hosts_[i] = peers[i].host;
+  }
   interfaces_ = InterfacesOf(lines);
   lines_ = std::make_unique<PeerLines>(options_, std::move(lines),
                                        [this](int peer, const absl::Status& why) { Heard(peer, why); });

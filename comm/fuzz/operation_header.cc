@@ -101,7 +101,7 @@ void HearOut(const std::string& input) {
   OperationHeader mine = call.Header();
   exchange.Tell(mine, call.host, Traffic::kData);
   if (exchange.Hear(mine, std::chrono::steady_clock::now()).ok())
-    (void)RunSchedule(exchange, call.host, ScheduleChoice::kDirect);
+    (void)RunSchedule(exchange, call.host, {.choice = ScheduleChoice::kDirect});
 }
 
 void Compare(const std::string& input) {

@@ -1,4 +1,4 @@
-// Direct schedules: every peer's part is read once, straight from its owner. The default up to kMaxDirectRanks ranks.
+// Direct schedules: every peer's part is read once, straight from its owner. The default up to kMaxDirectRanks ranks of one host.
 //
 // Data that a rank sends, of a whole of B bytes over N ranks: reduce-scatter and all-gather (N-1)/N B; all-reduce both; reduce B,
 // but the root nothing; broadcast (N-1) B at the root, else nothing. Each sum is ReduceParts over all ranks' parts: the one

@@ -13,9 +13,6 @@ namespace {
 
 using device::DType;
 
-// In what partial results travel and are added.
-DType Accumulator(DType in) { return in == DType::kBfloat16 || in == DType::kFloat16 ? DType::kFloat32 : in; }
-
 // The climb of one piece: the partial results that this rank holds, and one level after another.
 //
 // Note: the rooms of the scratch. `held_` has a column of `elements` for each part, `sent_` and `received_` what one level moves,
@@ -29,7 +26,7 @@ class Climb {
         n_(exchange.world_size()),
         one_part_(call.kind == OpKind::kReduce),
         parts_(one_part_ ? 1 : n_),
-        type_(Accumulator(call.in)),
+        type_(AccumulatorOf(call.in)),
         size_(SizeOf(type_)),
         elements_(std::max<int64_t>(static_cast<int64_t>(exchange.scratch().size()) / (3 * parts_ * size_), 1)) {
     std::byte* scratch = exchange.scratch().data();

@@ -62,6 +62,11 @@ inline device::Combine CombineOf(ReduceOp op) {
   return op == ReduceOp::kMax ? device::Combine::kMax : op == ReduceOp::kMin ? device::Combine::kMin : device::Combine::kSum;
 }
 
+// In what partial results travel and are added.
+inline device::DType AccumulatorOf(device::DType in) {
+  return in == device::DType::kBfloat16 || in == device::DType::kFloat16 ? device::DType::kFloat32 : in;
+}
+
 // All of a call's parts at once, rounded once.
 inline device::ReduceSpec WholeReduction(const HostCall& call, int world_size) {
   return {.in = call.in,

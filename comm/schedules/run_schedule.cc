@@ -4,6 +4,7 @@
 
 #include "zeroshard/comm/schedules/barrier.h"
 #include "zeroshard/comm/schedules/broadcast_trees.h"
+#include "zeroshard/comm/schedules/by_host.h"
 #include "zeroshard/comm/schedules/direct.h"
 #include "zeroshard/comm/schedules/halving.h"
 #include "zeroshard/comm/schedules/own_part.h"
@@ -33,6 +34,43 @@ absl::Status RunDirect(Exchange& exchange, const HostCall& call) {
   return absl::OkStatus();
 }
 
+int64_t BytesOf(const HostCall& call, int world_size) {
+  const bool parts = call.kind == OpKind::kReduceScatter || call.kind == OpKind::kAllGather;
+  int64_t elements = 0;
+  for (const HostSegment& segment : call.segments) elements += segment.count;
+  return elements * (parts ? world_size : 1) * call.in_size();
+}
+
+// Whether hosts may add up first, and send less than their ranks' inputs.
+bool SumsByHost(const HostCall& call, const HostGrid& grid) {
+  return grid.hosts_are_nodes() && grid.each * call.in_size() > SizeOf(AccumulatorOf(call.in));
+}
+
+absl::Status RunByHost(Exchange& exchange, const HostCall& call, const HostGrid& grid) {
+  const int rank = exchange.rank();
+  const int n = exchange.world_size();
+  const bool sums = SumsByHost(call, grid);
+  switch (call.kind) {
+    case OpKind::kAllReduce:
+      ZS_RETURN_IF_ERROR(sums ? ReducePartsByHost(exchange, call, grid) : DirectReduceScatter(exchange, call));
+      return GatherPartsByHost(exchange, call, grid);
+    case OpKind::kReduceScatter:
+      return sums ? ReducePartsByHost(exchange, call, grid) : DirectReduceScatter(exchange, call);
+    case OpKind::kAllGather:
+      PutOwnParts(call, rank, n);
+      return GatherPartsByHost(exchange, call, grid);
+    case OpKind::kReduce:
+      return sums ? BinomialReduce(exchange, call) : DirectReduce(exchange, call);
+    case OpKind::kBroadcast:
+      if (rank == call.root) PutOwnParts(call, rank, n);
+      return BroadcastByHost(exchange, call, grid);
+    case OpKind::kBarrier:
+    case OpKind::kFinalize:
+      return absl::OkStatus();  // As directly.
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunLogarithmic(Exchange& exchange, const HostCall& call, bool scatter) {
   switch (call.kind) {
     case OpKind::kAllReduce:
@@ -57,14 +95,15 @@ absl::Status RunLogarithmic(Exchange& exchange, const HostCall& call, bool scatt
 
 }  // namespace
 
-ScheduleChoice Resolve(ScheduleChoice choice, int world_size) {
-  if (choice != ScheduleChoice::kBySize) return choice;
-  return world_size <= kMaxDirectRanks ? ScheduleChoice::kDirect : ScheduleChoice::kHalving;
+ScheduleChoice Resolve(ScheduleChoice choice, int world_size, const HostGrid& grid) {
+  if (choice == ScheduleChoice::kBySize)
+    choice = world_size <= kMaxDirectRanks ? ScheduleChoice::kByHost : ScheduleChoice::kHalving;
+  return choice == ScheduleChoice::kByHost && !grid.two_levels() ? ScheduleChoice::kDirect : choice;
 }
 
 std::vector<int> PeersOf(int rank, int world_size, ScheduleChoice choice) {
   std::vector<int> peers;
-  if (Resolve(choice, world_size) == ScheduleChoice::kDirect) {
+  if (choice == ScheduleChoice::kDirect || choice == ScheduleChoice::kByHost) {
     for (int i = 1; i < world_size; ++i) peers.push_back((rank + i) % world_size);
     return peers;
   }
@@ -86,14 +125,25 @@ std::vector<int> PeersOf(int rank, int world_size, ScheduleChoice choice) {
   return peers;
 }
 
-absl::Status RunSchedule(Exchange& exchange, const HostCall& call, ScheduleChoice choice) {
+absl::Status RunSchedule(Exchange& exchange, const HostCall& call, const Schedules& schedules) {
   if (exchange.carried()) {
     ReduceCarried(exchange, call);
     return absl::OkStatus();
   }
-  const ScheduleChoice resolved = Resolve(choice, exchange.world_size());
-  if (resolved == ScheduleChoice::kDirect) return RunDirect(exchange, call);
-  return RunLogarithmic(exchange, call, resolved == ScheduleChoice::kScatter);
+  switch (schedules.choice) {
+    case ScheduleChoice::kByHost:
+      if (!exchange.mapped() && BytesOf(call, exchange.world_size()) >= schedules.by_host_bytes) {
+        return RunByHost(exchange, call, schedules.grid);
+      }
+      return RunDirect(exchange, call);
+    case ScheduleChoice::kBySize:
+    case ScheduleChoice::kDirect:
+      return RunDirect(exchange, call);
+    case ScheduleChoice::kHalving:
+    case ScheduleChoice::kScatter:
+      return RunLogarithmic(exchange, call, schedules.choice == ScheduleChoice::kScatter);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace zeroshard::comm

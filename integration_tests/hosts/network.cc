@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -114,6 +115,14 @@ comm::Socket Network::Listen(int host, int port) const {
   })
       .join();
   return listener;
+}
+
+int64_t Network::SentBy(int host) const {
+  FILE* const count = popen(absl::StrCat(On(host), " cat /sys/class/net/eth0/statistics/tx_bytes").c_str(), "r");
+  long long bytes = -1;  // NOLINT(google-runtime-int): as fscanf wants it
+  if (count != nullptr && fscanf(count, "%lld", &bytes) != 1) bytes = -1;
+  if (count != nullptr) pclose(count);
+  return bytes;
 }
 
 bool Network::Shape(const std::string& rate) const {

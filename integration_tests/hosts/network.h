@@ -9,6 +9,7 @@
 //   RunTool("tools/train", {"--hosts=node1,node2", "--ssh=" + network.Ssh()});
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "zeroshard/comm/socket.h"
@@ -37,6 +38,8 @@ class Network {
   void TakeIpv4From(int host) const;
   // Somebody of that host listens at its eth0's IPv4 address, for as long as the socket lives.
   comm::Socket Listen(int host, int port) const;
+  // Bytes that the host's eth0 has sent so far, with all that frames them; -1: it does not say.
+  int64_t SentBy(int host) const;
   // Every link carries no more than `rate`, as tc writes it. False where this kernel cannot.
   bool Shape(const std::string& rate) const;
 
