@@ -1,12 +1,12 @@
 #include "zeroshard/backends/ucx/mapped_lines.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <string_view>
 
 #include "absl/time/clock.h"
 #include "glog/logging.h"
+#include "zeroshard/backends/ucx/alive_mutex.h"
 #include "zeroshard/backends/ucx/futex.h"
 
 namespace zeroshard::backends {
@@ -16,24 +16,6 @@ namespace {
 constexpr std::chrono::milliseconds kBeat{100};
 // How often one that asks looks for the answer.
 constexpr absl::Duration kLook = absl::Milliseconds(2);
-
-void MakeRobust(pthread_mutex_t& mutex) {
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  CHECK_EQ(pthread_mutex_init(&mutex, &attributes), 0);
-  pthread_mutexattr_destroy(&attributes);
-}
-
-// Whether some living thread holds it. One that nobody does is left free for the others to find: made consistent, since of one that is
-// marked for good glibc's trylock (2.36) keeps the lock of whoever asks next, so that a third finds it held for ever.
-bool Held(pthread_mutex_t& mutex) {
-  const int got = pthread_mutex_trylock(&mutex);
-  if (got == EOWNERDEAD) pthread_mutex_consistent(&mutex);
-  if (got == 0 || got == EOWNERDEAD) pthread_mutex_unlock(&mutex);
-  return got == EBUSY;
-}
 
 }  // namespace
 
@@ -45,7 +27,7 @@ MappedLines::MappedLines(const MappedRegion& region, int64_t offset, const Conne
   }
   Mine().waits_for.store(-1, std::memory_order_relaxed);
   Mine().elsewhere.store(-1, std::memory_order_relaxed);
-  MakeRobust(Mine().alive);
+  MakeAliveMutex(Mine().alive);
   thread_ = std::thread([this] { Listen(); });
   Mine().ready.wait(0, std::memory_order_acquire);
 }
@@ -107,7 +89,7 @@ void MappedLines::Listen() {
 
 void MappedLines::Look(int peer) {
   Block& block = *blocks_[static_cast<size_t>(peer)];
-  const bool here = block.ready.load(std::memory_order_acquire) == 0 || Held(block.alive);
+  const bool here = block.ready.load(std::memory_order_acquire) == 0 || HeldByTheLiving(block.alive);
   const uint32_t word = block.word.load(std::memory_order_acquire);  // After the mutex: it was said before that was let go.
   if (word == static_cast<uint32_t>(Word::kLeave)) {
     Conclude(peer, State::kLeft, absl::OkStatus());

@@ -1,9 +1,8 @@
 // MappedLines: lines in memory that all ranks share: no descriptor for any peer.
 //
 // Each rank has a block: its last word, what it does and for whom it waits, a count of its thread's beats, and a mutex that
-// this thread holds for as long as it lives. The system marks the mutex when the thread's process ends, however it does (a
-// robust mutex, futex(2)), a zombie's too; each rank's thread tries those of its peers ten times a second, and when it is
-// called.
+// this thread holds for as long as it lives (alive_mutex.h), a zombie's not; each rank's thread tries those of its peers ten times a
+// second, and when it is called.
 //
 // Note: blocks are read by who does not trust them: words are clamped and escaped, numbers checked.
 #pragma once
