@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "zeroshard/comm/peer_words.h"
 
 namespace zeroshard::comm {
 namespace {
@@ -79,7 +80,7 @@ std::string Describe(const OperationHeader& header) {
   std::string text = absl::StrCat(std::string(Name(kind)), " #", header.sequence);
   const std::string_view label(header.label.data(),
                                std::find(header.label.begin(), header.label.end(), '\0') - header.label.begin());
-  if (!label.empty()) absl::StrAppend(&text, " '", std::string(label), "'");
+  if (!label.empty()) absl::StrAppend(&text, " '", PeerWords(label), "'");
   if (kind == OpKind::kBarrier || kind == OpKind::kFinalize) return text;
   absl::StrAppend(&text, " (");
   if (IsReduction(kind)) {

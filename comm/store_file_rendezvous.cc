@@ -6,22 +6,32 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "zeroshard/comm/peer_words.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::comm {
 namespace {
 
 constexpr int64_t kLimitBytes = 4096;
+constexpr size_t kMostWords = 200;
 constexpr char kCome[] = "come ";
 constexpr char kRefused[] = "refused ";
+constexpr char kRun[] = "run.";  // a run's folder, in the store's
 
 bool StartsWith(const std::string& name, std::string_view prefix) { return name.compare(0, prefix.size(), prefix) == 0; }
+
+// Whether it may be what RandomName gave: then it is one in a folder, and may be shown.
+bool IsName(const std::string& name) {
+  return !name.empty() &&
+         std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); });
+}
 
 void Pause(int round, absl::Duration left) { absl::SleepFor(std::min(left, absl::Milliseconds(1 << std::min(round, 4)))); }
 
@@ -34,7 +44,7 @@ class Leader {
     const absl::Time start = absl::Now();
     ZS_ASSIGN_OR_RETURN(FileLock lock, Lock());
     Sweep(/*asks_too=*/false);
-    run_ = absl::StrCat("run.", RandomName());
+    run_ = absl::StrCat(kRun, RandomName());
     const std::string run_folder = absl::StrCat(folder_, "/", run_);
     ZS_RETURN_IF_ERROR(MakePrivateFolder(run_folder));
     for (int round = 0;; ++round) {
@@ -68,7 +78,7 @@ class Leader {
     if (!names.ok()) return;
     for (const std::string& name : *names) {
       const std::string path = absl::StrCat(folder_, "/", name);
-      if (StartsWith(name, "run.") && name != keep) RemoveFolder(path);
+      if (StartsWith(name, kRun) && name != keep) RemoveFolder(path);
       if (StartsWith(name, "answer.") || (asks_too && StartsWith(name, "ask."))) unlink(path.c_str());
     }
   }
@@ -79,7 +89,7 @@ class Leader {
       if (!StartsWith(name, "ask.") || answered_.contains(name)) continue;
       const std::vector<std::string> parts = absl::StrSplit(name, '.');
       int rank = -1;
-      if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &rank)) continue;
+      if (parts.size() != 3 || !IsName(parts[1]) || !absl::SimpleAtoi(parts[1], &rank) || !IsName(parts[2])) continue;
       ZS_ASSIGN_OR_RETURN(const std::optional<std::string> world, ReadWhole(absl::StrCat(folder_, "/", name), kLimitBytes));
       if (!world.has_value()) continue;
       answered_.insert(name);
@@ -90,8 +100,8 @@ class Leader {
 
   std::string Answer(int rank, const std::string& world) {
     if (rank > 0 && rank < member_.world_size && world == absl::StrCat(member_.world_size)) return absl::StrCat(kCome, run_);
-    std::string objection =
-        absl::StrCat("rank ", rank, " speaks of ", world, " ranks, rank 0 of ", member_.world_size, " ranks");
+    std::string objection = absl::StrCat("rank ", rank, " speaks of ", PeerWords(world.substr(0, kMostWords)),
+                                         " ranks, rank 0 of ", member_.world_size, " ranks");
     objections_.push_back(objection);
     return absl::StrCat(kRefused, objection);
   }
@@ -147,10 +157,16 @@ absl::StatusOr<Rendezvous> Join(const std::string& folder, const StoreMember& me
   }
   unlink(ask_path.c_str());
   if (!StartsWith(*answer, kCome)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the file store in ", folder, ": rank 0 refused: ", absl::StripPrefix(*answer, kRefused)));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the file store in ", folder, ": rank 0 refused: ", PeerWords(std::string(absl::StripPrefix(*answer, kRefused)))));
   }
-  const std::string run_folder = absl::StrCat(folder, "/", absl::StripPrefix(*answer, kCome));
+  const std::string run(absl::StripPrefix(*answer, kCome));
+  if (!StartsWith(run, kRun) || !IsName(run.substr(sizeof(kRun) - 1))) {
+    return absl::FailedPreconditionError(absl::StrCat("the file store in ", folder, ": \"",
+                                                      PeerWords(run.substr(0, kMostWords)),
+                                                      "\" is the name of no run; give --store=file: an empty folder"));
+  }
+  const std::string run_folder = absl::StrCat(folder, "/", run);
   ZS_ASSIGN_OR_RETURN(const bool first, CreateOnce(absl::StrCat(run_folder, "/rank.", member.rank)));
   if (!first) {
     return absl::AlreadyExistsError(

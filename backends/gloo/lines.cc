@@ -1,21 +1,10 @@
 #include "zeroshard/backends/gloo/lines.h"
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "zeroshard/comm/peer_words.h"
 #include "zeroshard/comm/rank_watch.h"
 
 namespace zeroshard::backends {
-namespace {
-
-// Words that may be anything; quotes stay as they are.
-std::string Printable(std::string_view words) {
-  const std::string escaped = absl::Utf8SafeCHexEscape(absl::string_view(words.data(), words.size()));
-  return absl::StrReplaceAll(escaped, {{"\\'", "'"}, {"\\\"", "\""}, {"\\\\", "\\"}});
-}
-
-}  // namespace
-
 std::string Lines::WhyLate(int peer) {
   return comm::WhyLate(rank_, peer, static_cast<int>(ends_.size()), [this](int suspect) { return Testify(suspect); });
 }
@@ -26,7 +15,7 @@ comm::Testimony Lines::Testify(int suspect) {
     return {.answers = true,
             .waits_for = answer.waits_for,
             .number = Number(suspect),
-            .words = absl::StrCat("rank ", Number(suspect), " answers, and ", Printable(answer.doing))};
+            .words = absl::StrCat("rank ", Number(suspect), " answers, and ", comm::PeerWords(answer.doing))};
   }
   const absl::Status why = WhyFailed(suspect, absl::ZeroDuration());
   if (!why.ok()) return {.words = std::string(why.message())};
@@ -61,7 +50,7 @@ void Lines::Conclude(int peer, State state, const absl::Status& why) {
 absl::Status Lines::GaveUp(int peer, int32_t code, std::string_view words) const {
   const bool disagrees = code == static_cast<int32_t>(absl::StatusCode::kFailedPrecondition);
   return absl::Status(disagrees ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable,
-                      absl::StrCat("rank ", Number(peer), " gave up: ", Printable(words)));
+                      absl::StrCat("rank ", Number(peer), " gave up: ", comm::PeerWords(words)));
 }
 
 absl::Status Lines::Gone(int peer, std::string_view how) const {

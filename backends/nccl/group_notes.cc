@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "glog/logging.h"
+#include "zeroshard/comm/peer_words.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -119,7 +120,7 @@ absl::Status GroupNotes::WhyGivenUp(bool gone) {
     int rank = -1, code = 0;
     if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &rank) && absl::SimpleAtoi(parts[1], &code) && rank != rank_ &&
         rank >= 0 && rank < world_size_) {
-      return absl::Status(CodeHere(code), absl::StrCat("rank ", Number(rank), " gave up: ", parts[2]));
+      return absl::Status(CodeHere(code), absl::StrCat("rank ", Number(rank), " gave up: ", comm::PeerWords(parts[2])));
     }
   }
   for (int r = 0; gone && r < world_size_; ++r) {
