@@ -1,13 +1,15 @@
 #include "zeroshard/backends/ucx/ucx_listeners.h"
 
+#include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -15,6 +17,7 @@
 
 #include "absl/strings/numbers.h"
 #include "glog/logging.h"
+#include "zeroshard/comm/socket.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -27,23 +30,57 @@ std::mutex& SearchMutex() {
   return mutex;
 }
 
-// This process's TCP sockets that listen at one address, as UCX's do; sorted.
-std::vector<int> Listening() {
-  std::vector<int> listeners;
+// This process's descriptors.
+std::vector<int> Descriptors() {
+  std::vector<int> descriptors;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
     int descriptor = -1;
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &descriptor)) continue;
-    int listens = 0;
-    socklen_t length = sizeof(listens);
-    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) continue;
-    sockaddr_storage address = {};
-    length = sizeof(address);
-    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) continue;
-    if (address.ss_family == AF_INET || address.ss_family == AF_INET6) listeners.push_back(descriptor);
+    if (absl::SimpleAtoi(entry.path().filename().string(), &descriptor)) descriptors.push_back(descriptor);
+  }
+  return descriptors;
+}
+
+bool Listens(int descriptor) {
+  int listens = 0;
+  socklen_t length = sizeof(listens);
+  return getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0;
+}
+
+// Its own; of no family where it is no socket of TCP/IP.
+sockaddr_storage AddressOf(int descriptor) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof(address);
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  return address.ss_family == AF_INET || address.ss_family == AF_INET6 ? address : sockaddr_storage{};
+}
+
+// This process's TCP sockets that listen at one address, as UCX's do; sorted.
+std::vector<int> Listening() {
+  std::vector<int> listeners;
+  for (const int descriptor : Descriptors()) {
+    if (Listens(descriptor) && AddressOf(descriptor).ss_family != AF_UNSPEC) listeners.push_back(descriptor);
   }
   std::sort(listeners.begin(), listeners.end());
   return listeners;
+}
+
+bool HasSentNothing(int connection) {
+  tcp_info info = {};
+  socklen_t length = sizeof(info);
+  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
+  return length >= offsetof(tcp_info, tcpi_bytes_sent) + sizeof(info.tcpi_bytes_sent) && info.tcpi_bytes_sent == 0;
+}
+
+// Ends what came to `door` and has had no answer: UCX answers whoever says who it is. To UCX it looks as if the other side had gone. By a
+// descriptor of our own, since UCX may close its meanwhile, and somebody else get the number.
+void EndUnanswered(const sockaddr_storage& door) {
+  for (const int descriptor : Descriptors()) {
+    const comm::Socket same(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!same || Listens(same.get())) continue;
+    const sockaddr_storage address = AddressOf(same.get());
+    if (std::memcmp(&address, &door, sizeof(door)) == 0 && HasSentNothing(same.get())) shutdown(same.get(), SHUT_RDWR);
+  }
 }
 
 // While one lives, the soft limit of descriptors is the hard one. Not for longer: select() knows no descriptor beyond the usual limit.
@@ -97,6 +134,7 @@ void UcxListeners::Stop() {
     if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0) {
       LOG(WARNING) << "UCX goes on listening: " << strerror(errno);
     }
+    EndUnanswered(AddressOf(socket));
   }
   sockets_.clear();
   room_.reset();

@@ -1,7 +1,8 @@
 // UcxListeners: the sockets at which UCX's TCP listens, which UCX does not tell of, from when they open until all peers are connected.
 //
 // UCX takes every connection, and keeps those that say nothing. So meanwhile the system hands it none that has not spoken, and this process
-// may open as many descriptors as its hard limit lets it. Afterwards the system drops whatever comes.
+// may open as many descriptors as its hard limit lets it. Afterwards the system drops whatever comes, and who has come and not said who it
+// is does not stay.
 //
 // Example:
 //   UcxListeners::Search search;
@@ -33,7 +34,7 @@ class UcxListeners {
   UcxListeners() = default;
   explicit UcxListeners(const Search& search);
 
-  // Lets nobody connect any more. Once every peer has connected.
+  // Lets nobody connect any more, and ends connections that UCX has not answered. Once every peer has connected.
   void Stop();
 
  private:

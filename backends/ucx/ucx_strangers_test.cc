@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -88,7 +90,7 @@ class UcxStrangers : public ::testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void AfterConnecting() {
+  virtual void AfterConnecting() {
     if (!comm::testing::MayDropConnections()) return;
     const std::set<ListeningPort> ports = ListeningPorts(getpid());
     EXPECT_GE(ports.size(), 2U);
@@ -155,6 +157,47 @@ TEST_F(UcxStrangers, WhoSaysNothingHoldsNoDescriptor) {
   int status = -1;
   ASSERT_EQ(waitpid(ranks, &status, 0), ranks);
   EXPECT_EQ(status, 0);
+}
+
+// Who stalls in the middle of UCX's greeting.
+class UcxStallers : public UcxStrangers {
+ protected:
+  void Stall(const ListeningPort& port) {
+    constexpr uint64_t kMagic = 0xcafebabe12345678;  // what UCX's connections begin with
+    sockaddr_storage address;
+    const socklen_t length = comm::MakeSocketAddress(port.first, port.second, address);
+    comm::Socket socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    ASSERT_EQ(send(socket.get(), &kMagic, sizeof(kMagic), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(kMagic)));
+    stalled_.push_back(std::move(socket));
+  }
+
+  void AfterConnecting() override {
+    for (const comm::Socket& socket : stalled_) {
+      const timeval patience = {.tv_sec = 20, .tv_usec = 0};
+      setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+      char byte = 0;
+      EXPECT_EQ(recv(socket.get(), &byte, 1, 0), 0) << strerror(errno);
+    }
+    ended_ = true;
+  }
+
+  std::vector<comm::Socket> stalled_;
+  bool ended_ = false;
+};
+
+TEST_F(UcxStallers, AreGoneOnceAllAreConnected) {
+  std::once_flag once;
+  HeldStore store([&](const std::string& /*address*/) {
+    std::call_once(once, [&] {
+      for (const ListeningPort& port : ListeningPorts(getpid())) {
+        for (int i = 0; i < 10; ++i) Stall(port);
+      }
+    });
+  });
+  ConnectAndAdd(store);
+  EXPECT_GE(stalled_.size(), 10U);
+  EXPECT_TRUE(ended_);
 }
 
 TEST_F(UcxStrangers, TheLimitOfDescriptorsIsAsBeforeOnceAllAreConnected) {
