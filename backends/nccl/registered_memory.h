@@ -1,8 +1,9 @@
 // Device memory that NCCL reaches directly, in a few pieces (registered_piece.h), of which each is registered once.
 //
-// Note: Where memory lies. A symmetric window has one size on all ranks, and what ranks have in it lies at one offset. So they tell each
-// other, through the Store, what each asks for, and where it would take it; where all say the same they take it there, and else a new
-// piece. What ranks ask for in unlike sizes has a piece of its own, which is no window. An empty piece is given back.
+// Note: Where memory lies. A symmetric window has one size on all ranks, and what ranks have in it lies at one offset (NCCL's user
+// guide, API flags, NCCL_WIN_COLL_SYMMETRIC). So they tell each other, through the Store, what each asks for, and where it would take
+// it; where all say the same they take it there, and else a new piece. What ranks ask for in unlike sizes has a piece of its own, which
+// is no window. An empty piece is given back.
 //
 // Example: on every rank, in the same order,
 //   RegisteredMemory memory({.device = &device, ...});
