@@ -18,8 +18,9 @@ namespace {
 using comm::Deadline;
 using comm::Transfer;
 
-// How long a broken connection waits for the peer's last word, which says more.
-constexpr absl::Duration kLastWord = absl::Milliseconds(300);
+// How long a broken connection waits for the peer's last word, which says more: it is here already, but nobody may have read it yet, where
+// many programs share a core.
+constexpr absl::Duration kLastWord = absl::Seconds(2);
 
 // Never negative: Gloo takes -1 for a default.
 std::chrono::milliseconds TimeLeft(Deadline deadline) {

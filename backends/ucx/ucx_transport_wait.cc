@@ -33,8 +33,9 @@ constexpr milliseconds kMostSleep{200};
 
 // How long, once a rank has failed or left, what it sent before may take to come.
 constexpr milliseconds kAftermath{100};
-// How long a broken connection waits for the peer's last word, which says more.
-constexpr absl::Duration kLastWord = absl::Milliseconds(300);
+// How long a broken connection waits for the peer's last word, which says more: it is here already, but nobody may have read it yet, where
+// many programs share a core.
+constexpr absl::Duration kLastWord = absl::Seconds(2);
 
 // The transfer of mail that was put at once: it needs no record.
 constexpr uint64_t kPut = ~uint64_t{0};
