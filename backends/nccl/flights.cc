@@ -70,6 +70,11 @@ bool Flights::full() {
   return taken_ == kRing;
 }
 
+bool Flights::crowded() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return issued_ >= kMostIssued;
+}
+
 bool Flights::Ended(uint64_t ticket) {
   std::lock_guard<std::mutex> lock(mutex_);
   return taken_ == 0 || ring_[first_].operation->ticket > ticket;

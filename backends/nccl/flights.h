@@ -1,6 +1,10 @@
 // The operations of a NCCL communicator that are in flight, oldest first: taken by DoStart, then issued (their start and end are recorded on
 // the stream), then passed by the device. A ring of Communicator::kRing; nothing is allocated later.
 //
+// Note: How many are issued. No more than kMostIssued that have not ended: about a thousand entries fit into a stream's queue (launches, events,
+// waits; a collective takes about ten), and behind a full one a call of CUDA waits for the device, where neither a deadline nor an abort is
+// heard. More are taken, and wait on our side.
+//
 // Thread-safe, but for what is said below.
 //
 // Example:
@@ -29,6 +33,8 @@ namespace zeroshard::backends {
 
 class Flights {
  public:
+  static constexpr size_t kMostIssued = 64;
+
   struct Flight {
     comm::Operation* operation = nullptr;
     std::unique_ptr<device::Event> start;  // on the stream, once its `after` are done
@@ -52,6 +58,8 @@ class Flights {
 
   bool empty();
   bool full();
+  // Whether as many as may be are issued: the next waits until one has ended.
+  bool crowded();
   // Whether what has this ticket is in flight no more.
   bool Ended(uint64_t ticket);
 

@@ -30,7 +30,7 @@ namespace zeroshard::backends {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(5);       // of the watchdog
-constexpr auto kFullTick = std::chrono::microseconds(50);  // while a full ring holds its caller
+constexpr auto kFullTick = std::chrono::microseconds(50);  // while a full ring holds its caller, or a crowd who issues
 constexpr absl::Duration kDrainWithin = absl::Seconds(1);  // of the stream, after an abort
 constexpr absl::Duration kDestroyWithin = absl::Seconds(10);
 constexpr int kSpins = 200;
@@ -161,12 +161,21 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
 
   // On the thread that calls NCCL.
   void Issue(comm::Operation& operation) override {
+    AwaitRoom();
     Flights::Flight& flight = flights_.NextToIssue();
     for (const device::Event* event : operation.after()) stream_->Wait(*event);
     absl::Status started = status();
     if (started.ok()) started = Start(operation, flight);
     if (!started.ok()) FailBy(HeaderOf(operation), started);
     flights_.Issue(*stream_);
+  }
+
+  // "Note: How many are issued" in flights.h. An abort, whoever asked for it, ends the wait: nothing is held on the device then.
+  void AwaitRoom() {
+    while (flights_.crowded() && !aborted_) {
+      Reap();
+      std::this_thread::sleep_for(kFullTick);
+    }
   }
 
   absl::Status Start(comm::Operation& operation, Flights::Flight& flight) {
