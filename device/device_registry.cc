@@ -55,11 +55,6 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const 
   return kind.make(options);
 }
 
-int64_t DeviceOwnBytes(std::string_view name) {
-  const absl::StatusOr<DeviceKind> kind = Find(name);
-  return kind.ok() ? kind->own_bytes : 0;
-}
-
 std::optional<int64_t> FreeBytesOf(const Device& device) {
   const absl::StatusOr<DeviceKind> kind = Find(device.name());
   if (!kind.ok()) return std::nullopt;

@@ -34,8 +34,6 @@ struct DeviceKind {
   int64_t (*free_bytes)(const Device& device);
   // Which one it is of all in the world, so that two ranks find out that they have the same: a GPU's UUID.
   std::string (*identity)(const Device& device);
-  // Of its memory, taken when it is made and filed under Use::kCommunication.
-  int64_t own_bytes = 0;
 };
 
 // Gives true, for a static initialiser. A second kind of one name replaces the first.
@@ -45,8 +43,6 @@ bool RegisterDevice(std::string_view name, const DeviceKind& kind);
 absl::StatusOr<int> CountDevices(std::string_view name);
 absl::StatusOr<int64_t> DeviceMemory(std::string_view name, const DeviceOptions& options);
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const DeviceOptions& options);
-// DeviceKind::own_bytes; 0 of a kind that was not linked in.
-int64_t DeviceOwnBytes(std::string_view name);
 // Of a device of a registered kind, which Device::name tells; nothing of all others: their memory is the host's, and ranks may share them.
 std::optional<int64_t> FreeBytesOf(const Device& device);
 std::string IdentityOf(const Device& device);

@@ -104,11 +104,6 @@ int64_t GptActivations::Bytes(const GptOptions& options, device::LossBlocks bloc
   return counting.used();
 }
 
-// Without what the device decides: how the loss is cut, the attention's workspace.
-int64_t GptActivations::LeastBytes(const GptOptions& options) {
-  return Bytes(options, {.rows = 0, .columns = options.vocab}, /*attention_workspace_bytes=*/0);
-}
-
 absl::StatusOr<GptActivations> GptActivations::Allocate(device::Device& device, const GptOptions& options,
                                                         int64_t attention_workspace_bytes) {
   const device::LossBlocks blocks = device.transformer().loss_blocks(options.dtype);

@@ -38,8 +38,6 @@ struct GptActivations {
   static absl::StatusOr<GptActivations> Allocate(device::Device& device, const GptOptions& options,
                                                  int64_t attention_workspace_bytes);
 
-  // Bytes that Allocate takes at the least, on any device.
-  static int64_t LeastBytes(const GptOptions& options);
   // Bytes that Allocate takes, of a device that does the loss by `blocks`.
   static int64_t Bytes(const GptOptions& options, device::LossBlocks blocks, int64_t attention_workspace_bytes);
 

@@ -28,18 +28,24 @@ absl::StatusOr<std::unique_ptr<SingleRank>> SingleRank::Create(device::Device& d
   return rank;
 }
 
-absl::Status SingleRank::Allocate(device::Device& device) {
+SingleRank::Memory SingleRank::Bytes(const GptOptions& options) {
+  const absl::StatusOr<std::vector<UnitSpec>> units = GptUnits(options);
+  CHECK(units.ok()) << units.status();
   int64_t elements = 0;
-  for (const UnitSpec& unit : gpt_->units()) {
+  for (const UnitSpec& unit : *units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       if (parameter.tied_to.empty()) elements += Aligned(Elements(parameter));
     }
   }
+  return {.parameters = elements * device::SizeOf(options.dtype),
+          .gradients = elements * device::SizeOf(options.gradient_dtype)};
+}
+
+absl::Status SingleRank::Allocate(device::Device& device) {
   const DType dtype = gpt_->options().dtype, gradient_dtype = gpt_->options().gradient_dtype;
-  const int64_t gradient_bytes = elements * device::SizeOf(gradient_dtype);
-  ZS_ASSIGN_OR_RETURN(parameter_memory_,
-                      device.Allocate(elements * device::SizeOf(dtype), device::Use::kParameters, "parameters"));
-  ZS_ASSIGN_OR_RETURN(gradient_memory_, device.Allocate(gradient_bytes, device::Use::kGradients, "gradients"));
+  const Memory bytes = Bytes(gpt_->options());
+  ZS_ASSIGN_OR_RETURN(parameter_memory_, device.Allocate(bytes.parameters, device::Use::kParameters, "parameters"));
+  ZS_ASSIGN_OR_RETURN(gradient_memory_, device.Allocate(bytes.gradients, device::Use::kGradients, "gradients"));
   int64_t first = 0;
   for (const UnitSpec& unit : gpt_->units()) {
     auto& parameters = parameters_.emplace_back();

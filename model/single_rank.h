@@ -25,6 +25,12 @@ namespace zeroshard::model {
 
 class SingleRank {
  public:
+  // Bytes that Create takes beside the Gpt's. Options that GptUnits takes.
+  struct Memory {
+    int64_t parameters = 0;
+    int64_t gradients = 0;
+  };
+  static Memory Bytes(const GptOptions& options);
   static absl::StatusOr<std::unique_ptr<SingleRank>> Create(device::Device& device, const GptOptions& options);
   // What is queued runs to its end.
   ~SingleRank() { stream_->Synchronize(); }

@@ -15,6 +15,23 @@ using device::DType;
 namespace {
 
 constexpr int kNewtonSchulzSteps = 5;
+constexpr int64_t kFp32Bytes = device::SizeOf(DType::kFloat32);
+
+// Elements of the largest matrix, and of the largest product of one with itself.
+struct Scratch {
+  int64_t matrix = 0;
+  int64_t square = 0;
+};
+
+Scratch ScratchOf(const std::vector<MatrixShape>& shapes) {
+  Scratch scratch;
+  for (const MatrixShape& shape : shapes) {
+    const int64_t n = std::min(shape.rows, shape.columns);
+    scratch.matrix = std::max(scratch.matrix, shape.rows * shape.columns);
+    scratch.square = std::max(scratch.square, n * n);
+  }
+  return scratch;
+}
 
 }  // namespace
 
@@ -41,21 +58,17 @@ absl::Status Muon::Plan(MatrixShape shape) {
 }
 
 absl::Status Muon::Allocate(const std::vector<MatrixShape>& shapes) {
-  int64_t elements = 0, square = 0;
-  for (const MatrixShape& shape : shapes) {
-    elements = std::max(elements, shape.rows * shape.columns);
-    const int64_t n = std::min(shape.rows, shape.columns);
-    square = std::max(square, n * n);
-  }
-  const int64_t size = device::SizeOf(DType::kFloat32);
-  int64_t bytes = 0;
+  const Scratch scratch = ScratchOf(shapes);
   for (device::Buffer* buffer : {&x_, &next_, &a_, &squared_, &p_}) {
-    const bool full = buffer == &x_ || buffer == &next_;
-    ZS_ASSIGN_OR_RETURN(*buffer, device_->Allocate((full ? elements : square) * size, device::Use::kCommunication, "muon"));
-    bytes += (full ? elements : square) * size;
+    const int64_t elements = buffer == &x_ || buffer == &next_ ? scratch.matrix : scratch.square;
+    ZS_ASSIGN_OR_RETURN(*buffer, device_->Allocate(elements * kFp32Bytes, device::Use::kCommunication, "muon"));
   }
-  device_->ledger().Predict(device::Use::kCommunication, bytes);
   return absl::OkStatus();
+}
+
+int64_t Muon::ScratchBytes(const std::vector<MatrixShape>& shapes) {
+  const Scratch scratch = ScratchOf(shapes);
+  return (2 * scratch.matrix + 3 * scratch.square) * kFp32Bytes;
 }
 
 void Muon::Apply(device::Stream& stream, device::MuonPass pass, MatrixShape shape, const MuonUpdate& update) {

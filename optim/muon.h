@@ -42,9 +42,12 @@ struct MuonUpdate {
 
 class Muon {
  public:
-  // Plans and allocates for matrices of these shapes, and predicts the scratch in the device's ledger. `device` outlives it.
+  // Plans and allocates for matrices of these shapes. `device` outlives it.
   // Errors: kResourceExhausted; the device's, for a product.
   static absl::StatusOr<std::unique_ptr<Muon>> Create(device::Device& device, const std::vector<MatrixShape>& shapes);
+
+  // What Create takes for matrices of these shapes, beside its products.
+  static int64_t ScratchBytes(const std::vector<MatrixShape>& shapes);
 
   // Queues one step of one matrix, whose shape Create was told. Where the scalars say skip, nothing is written.
   void Apply(device::Stream& stream, device::MuonPass pass, MatrixShape shape, const MuonUpdate& update);

@@ -56,6 +56,10 @@ absl::Status CheckArray(std::string_view name, const Array& array, int64_t eleme
 constexpr std::array<std::string_view, 2> kAdamState = {"exp_avg", "exp_avg_sq"};
 constexpr std::array<std::string_view, 1> kMomentumState = {"momentum_buffer"};
 
+bool IsMuons(const OptimizerOptions& options, const Run& run) {
+  return options.kind == Kind::kMuon && options.groups[static_cast<size_t>(run.group)].orthogonal;
+}
+
 bool IsComputeDType(DType dtype) { return dtype == DType::kBfloat16 || dtype == DType::kFloat16; }
 
 template <class Pass>
@@ -110,18 +114,23 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(device::Device& dev
   return optimizer;
 }
 
-absl::Status Optimizer::MakeMuon() {
+std::vector<MatrixShape> MatricesOf(const OptimizerOptions& options, std::span<const Run> runs) {
   std::vector<MatrixShape> shapes;
-  for (const Run& run : runs_) {
-    if (options_.kind != Kind::kMuon || !options_.groups[static_cast<size_t>(run.group)].orthogonal) continue;
-    if (run.rows * run.columns != run.count) {
-      return absl::InvalidArgumentError(absl::StrCat("Muon needs whole matrices, but the optimizer's run of ", run.count,
-                                                     " elements from ", run.first,
-                                                     " is no whole matrix: take partition "
-                                                     "tensor, or stage 0"));
-    }
-    shapes.push_back({run.rows, run.columns});
+  for (const Run& run : runs) {
+    if (IsMuons(options, run)) shapes.push_back({run.rows, run.columns});
   }
+  return shapes;
+}
+
+absl::Status Optimizer::MakeMuon() {
+  for (const Run& run : runs_) {
+    if (!IsMuons(options_, run) || run.rows * run.columns == run.count) continue;
+    return absl::InvalidArgumentError(absl::StrCat("Muon needs whole matrices, but the optimizer's run of ", run.count,
+                                                   " elements from ", run.first,
+                                                   " is no whole matrix: take partition "
+                                                   "tensor, or stage 0"));
+  }
+  const std::vector<MatrixShape> shapes = MatricesOf(options_, runs_);
   if (shapes.empty()) return absl::OkStatus();
   ZS_ASSIGN_OR_RETURN(muon_, Muon::Create(*device_, shapes));
   return absl::OkStatus();

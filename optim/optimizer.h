@@ -44,6 +44,9 @@ struct Run {
   int64_t columns = 0;
 };
 
+// The shapes of those that Muon takes; [0, 0] of one that is no whole matrix.
+std::vector<MatrixShape> MatricesOf(const OptimizerOptions& options, std::span<const Run> runs);
+
 // One step on elements first ... first + weights.elements() - 1 of the shard.
 struct Update {
   int64_t first = 0;

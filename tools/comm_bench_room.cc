@@ -15,7 +15,7 @@ using trainer::RoomParts;
 CommBenchBytes OfRank(const CommBenchOptions& options, const trainer::Surroundings& surroundings) {
   CommBenchBytes rank = CommBenchCase::MostBytes(options, surroundings.world_size);
   const comm::BackendMemory communicator = surroundings.OfCommunicator(surroundings.world_size);
-  rank.device += communicator.device_bytes + surroundings.device_bytes;
+  rank.device += communicator.device_bytes + surroundings.device.own_bytes;
   rank.host += communicator.host_bytes;
   return rank;
 }

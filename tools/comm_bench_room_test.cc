@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "zeroshard/comm/backend_registry.h"
-#include "zeroshard/device/device_registry.h"
+#include "zeroshard/device/device_needs.h"
 #include "zeroshard/device/late/test_devices.h"
 #include "zeroshard/tools/comm_bench_case.h"
 #include "zeroshard/zero/testing/ranks.h"
@@ -35,9 +35,7 @@ TEST_P(CommBenchRoomTest, PredictsWhatTheLargestCaseHoldsInEveryWorld) {
         options.in_place = in_place;
         device::MemoryLedger before;
         PredictBench(options,
-                     {.world_size = world_size,
-                      .communicator = communicator,
-                      .device_bytes = device::DeviceOwnBytes(GetParam().name)},
+                     {.world_size = world_size, .communicator = communicator, .device = device::NeedsOf(GetParam().name)},
                      before);
         zero::testing::RunOnRanks({.world_size = world_size, .backend_name = backend, .make_device = GetParam().make},
                                   [&](comm::Communicator& ranks) {

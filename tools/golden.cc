@@ -128,10 +128,10 @@ int Main(int argc, char** argv) {
   if (const absl::Status fits = zero::CheckWorld(options->engine, plan->world_size); !fits.ok()) return Refuse(fits);
   activations.Apply(options->model);
   if (const absl::Status valid = model::ValidateGptOptions(options->model); !valid.ok()) return Refuse(valid);
-  if (const absl::Status fits = CheckMemory(*plan, *options); !fits.ok()) return Refuse(fits);
+  const RunCheck check{*plan, *options};
+  if (const absl::Status fits = CheckRooms(*plan, check); !fits.ok()) return Refuse(fits);
   const auto rank_body = [&](comm::Communicator& communicator) { return RunRank(communicator, *folder, *options); };
-  return RunJob(*plan, rank_body,
-                [&](device::Device& device, int rank) { return CheckCard(*plan, *options, device, rank); });
+  return RunJob(*plan, rank_body, [&](device::Device& device, int rank) { return CheckCardRoom(device, rank, check); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/device/cpu/host_memory.h"
+#include "zeroshard/device/device_needs.h"
 #include "zeroshard/device/device_registry.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/trainer/memory_room.h"
@@ -38,7 +39,7 @@ trainer::Surroundings SurroundingsOf(const JobPlan& plan) {
   return {.world_size = plan.world_size,
           .communicator = [backend = plan.options.backend,
                            opaque](int ranks) { return comm::MemoryOf(backend, {.world_size = ranks, .opaque = opaque}); },
-          .device_bytes = plan.gpus.own_bytes};
+          .device = device::NeedsOf(opaque ? "cuda" : "cpu")};
 }
 
 absl::Status CheckRooms(const JobPlan& plan, RoomCheck fits) {
@@ -65,13 +66,10 @@ absl::Status CheckCardRoom(device::Device& device, int rank, RoomCheck fits) {
   return fits({.says = "the GPU has $0 left", .bytes = left, .ranks = {rank}, .parts = RoomParts::kDevice});
 }
 
-absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run) {
-  return CheckRooms(plan, [&](const trainer::Room& room) { return trainer::CheckRoom(run, SurroundingsOf(plan), room); });
-}
-
-absl::Status CheckCard(const JobPlan& plan, const trainer::RunOptions& run, device::Device& device, int rank) {
-  return CheckCardRoom(device, rank,
-                       [&](const trainer::Room& room) { return trainer::CheckRoom(run, SurroundingsOf(plan), room); });
+absl::Status RunCheck::operator()(const trainer::Room& room) const {
+  trainer::Surroundings surroundings = SurroundingsOf(plan);
+  surroundings.evaluation = evaluation;
+  return trainer::CheckRoom(run, surroundings, room, work);
 }
 
 }  // namespace zeroshard::tools

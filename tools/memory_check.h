@@ -2,8 +2,9 @@
 // another.
 //
 // Example:
-//   if (const absl::Status fits = CheckMemory(plan, options.run); !fits.ok()) return Refuse(fits);
-//   RunJob(plan, body, [&](device::Device& device, int rank) { return CheckCard(plan, options.run, device, rank); });
+//   const RunCheck check{plan, options.run};
+//   if (const absl::Status fits = CheckRooms(plan, check); !fits.ok()) return Refuse(fits);
+//   RunJob(plan, body, [&](device::Device& device, int rank) { return CheckCardRoom(device, rank, check); });
 #pragma once
 
 #include "absl/functional/function_ref.h"
@@ -26,8 +27,14 @@ absl::Status CheckRooms(const JobPlan& plan, RoomCheck fits);
 // Asks of what others have left of the rank's GPU, what its own device has taken already among it. Errors: `fits`'s.
 absl::Status CheckCardRoom(device::Device& device, int rank, RoomCheck fits);
 
-// The same of a training run. Errors: as trainer::CheckRoom.
-absl::Status CheckMemory(const JobPlan& plan, const trainer::RunOptions& run);
-absl::Status CheckCard(const JobPlan& plan, const trainer::RunOptions& run, device::Device& device, int rank);
+// The RoomCheck of a training run, or of what else is done with its model. What it refers to outlives it. Errors: as trainer::CheckRoom.
+struct RunCheck {
+  const JobPlan& plan;
+  const trainer::RunOptions& run;
+  trainer::EvaluationSize evaluation = {};
+  trainer::RoomWork work = trainer::RoomWork::kTraining;
+
+  absl::Status operator()(const trainer::Room& room) const;
+};
 
 }  // namespace zeroshard::tools

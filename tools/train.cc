@@ -85,12 +85,14 @@ int Main(int argc, char** argv) {
   options->stop = &InterruptRequested();
   options->print = Print;
   options->note = Note;
-  if (const absl::Status fits = CheckMemory(*plan, options->run); !fits.ok()) return Refuse(fits);
+  const RunCheck check{*plan, options->run,
+                       trainer::EvaluationSizeOf(options->eval_data, options->run.model.context, options->eval_batches),
+                       flags.step_floor() ? trainer::RoomWork::kStepFloor : trainer::RoomWork::kTraining};
+  if (const absl::Status fits = CheckRooms(*plan, check); !fits.ok()) return Refuse(fits);
   const auto rank_body = [&](comm::Communicator& communicator) {
     return flags.step_floor() ? FloorOfRank(communicator, *options) : TrainRank(communicator, *options);
   };
-  return RunJob(*plan, rank_body,
-                [&](device::Device& device, int rank) { return CheckCard(*plan, options->run, device, rank); });
+  return RunJob(*plan, rank_body, [&](device::Device& device, int rank) { return CheckCardRoom(device, rank, check); });
 }
 
 }  // namespace

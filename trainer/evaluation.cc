@@ -13,6 +13,33 @@ namespace zeroshard::trainer {
 using device::DType;
 using device::Use;
 
+namespace {
+
+// Of so many rows each that hold `size`, and the rows.
+struct Batches {
+  int64_t rows;
+  int64_t batches;
+};
+Batches BatchesOf(int64_t rows, const EvaluationSize& size) {
+  const int64_t all = std::min(size.sequences, size.batches * rows);
+  return {.rows = all, .batches = (all + rows - 1) / rows};
+}
+
+}  // namespace
+
+EvaluationSize EvaluationSizeOf(const PreparedData& data, int64_t context, int64_t batches) {
+  if (data.files.empty()) return {};
+  return {.batches = batches, .sequences = DataSet::SequencesOf(data.tokens, context)};
+}
+
+RunDataBytes EvaluationBytesOf(const RunOptions& options, int world_size, const EvaluationSize& size) {
+  const BatchShape shape = ShapeOf(options, world_size);
+  const Batches batches = BatchesOf(shape.rows, size);
+  if (batches.batches == 0) return {};
+  return {.device = 2 * batches.batches * device::SizeOf(DType::kFloat64),
+          .host = 2 * shape.MostRows() * shape.context * device::SizeOf(DType::kInt32)};
+}
+
 absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(TrainingRun& run, const PreparedData& data, int64_t batches) {
   if (batches < 1) return absl::InvalidArgumentError(absl::StrCat("an evaluation of ", batches, " batches; at least 1"));
   if (data.vocab > run.options().model.vocab) {
@@ -20,32 +47,31 @@ absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(TrainingRun& run,
                                                    ", the model one of ", run.options().model.vocab));
   }
   ZS_ASSIGN_OR_RETURN(DataSet set, DataSet::Open(data, {run.shape().context, 0, SampleOrder::Mode::kSequential}));
-  const int64_t rows = std::min(set.sequences(), batches * run.shape().rows);
-  std::unique_ptr<Evaluation> evaluation(new Evaluation(run, std::move(set), rows));
+  std::unique_ptr<Evaluation> evaluation(new Evaluation(run, std::move(set), batches));
   ZS_RETURN_IF_ERROR(evaluation->Allocate());
   return evaluation;
 }
 
-Evaluation::Evaluation(TrainingRun& run, DataSet data, int64_t rows)
+Evaluation::Evaluation(TrainingRun& run, DataSet data, int64_t batches)
     : run_(&run),
       data_(std::move(data)),
-      rows_(rows),
-      batches_((rows + run.shape().rows - 1) / run.shape().rows),
+      size_{.batches = batches, .sequences = data_.sequences()},
+      rows_(BatchesOf(run.shape().rows, size_).rows),
+      batches_(BatchesOf(run.shape().rows, size_).batches),
       ready_(run.communicator().device().MakeEvent()),
       host_sums_(static_cast<size_t>(batches_)) {}
 
 absl::Status Evaluation::Allocate() {
   device::Device& device = run_->communicator().device();
+  const RunDataBytes bytes = EvaluationBytesOf(run_->options(), run_->communicator().world_size(), size_);
   const auto tokens = static_cast<size_t>(run_->shape().MostRows() * run_->shape().context);
-  ZS_ASSIGN_OR_RETURN(tokens_, device.AllocateHost(static_cast<int64_t>(2 * tokens * sizeof(int32_t)), Use::kData,
-                                                   "tokens of the evaluation"));
+  ZS_ASSIGN_OR_RETURN(tokens_, device.AllocateHost(bytes.host, Use::kData, "tokens of the evaluation"));
   const std::span<int32_t> both(static_cast<int32_t*>(device.HostPointer(tokens_)), 2 * tokens);
   inputs_ = both.first(tokens);
   targets_ = both.last(tokens);
-  const int64_t bytes = batches_ * device::SizeOf(DType::kFloat64);
-  ZS_ASSIGN_OR_RETURN(mine_, device.Allocate(bytes, Use::kData, "evaluated losses of this rank"));
-  ZS_ASSIGN_OR_RETURN(sums_, device.Allocate(bytes, Use::kData, "evaluated losses of all ranks"));
-  device.ledger().Predict(Use::kData, tokens_.bytes() + 2 * bytes);
+  ZS_ASSIGN_OR_RETURN(mine_, device.Allocate(bytes.device / 2, Use::kData, "evaluated losses of this rank"));
+  ZS_ASSIGN_OR_RETURN(sums_, device.Allocate(bytes.device / 2, Use::kData, "evaluated losses of all ranks"));
+  device.ledger().Predict(Use::kData, bytes.host + bytes.device);
   return absl::OkStatus();
 }
 

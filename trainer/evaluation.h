@@ -21,6 +21,16 @@
 
 namespace zeroshard::trainer {
 
+// How large evaluations are, as is known before there is a run.
+struct EvaluationSize {
+  int64_t batches = 0;    // at most; 0: there are none
+  int64_t sequences = 0;  // of the data
+};
+// Of data without files there are none.
+EvaluationSize EvaluationSizeOf(const PreparedData& data, int64_t context, int64_t batches);
+// What one holds, as DataBytesOf says what the run does: the same on every rank.
+RunDataBytes EvaluationBytesOf(const RunOptions& options, int world_size, const EvaluationSize& size);
+
 class Evaluation {
  public:
   // `run` outlives it, and keeps its activations. Errors: kInvalidArgument for data shorter than one sequence, or of another
@@ -37,13 +47,14 @@ class Evaluation {
   absl::StatusOr<double> Run();
 
  private:
-  Evaluation(TrainingRun& run, DataSet data, int64_t rows);
+  Evaluation(TrainingRun& run, DataSet data, int64_t batches);
   absl::Status Allocate();
   absl::Status RunBatch(int64_t batch);
   absl::Status ReadRows(int64_t first, int64_t rows);
 
   TrainingRun* run_;
   DataSet data_;
+  EvaluationSize size_;
   int64_t rows_;     // in all, over all ranks
   int64_t batches_;  // that hold them
   device::Buffer tokens_;

@@ -1,8 +1,9 @@
 // Whether a run can fit into memory: what it is sure to allocate, against what is there, before anything is allocated.
 //
-// Sure is, to the byte, what engine (zero/formulas.h), communicators and the run's data hold, and the model's activations at the least. Left
-// out is what only planned products and the vendor's libraries know (workspaces, whole pieces), Muon's scratch, and what evaluations and
-// traces take: a run that fits by this may find no room all the same, one that does not fit cannot run.
+// Sure is, to the byte, what engine (zero/formulas.h), communicators, the run's data and its evaluations hold, and of activations the
+// model's and the workspace that products share. Left out is what only plans know (attention's workspace, oneDNN's scratch, copies of
+// biases), the vendor's libraries' own, whole pieces, and what traces take: a run that fits by this may find no room all the same, one that
+// does not fit cannot run.
 //
 // Example:
 //   ZS_RETURN_IF_ERROR(CheckRoom(options, {.world_size = 2}, {.says = "the GPU has $0 left", .bytes = free, .ranks = {rank},
@@ -18,6 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/backend_memory.h"
+#include "zeroshard/device/device_needs.h"
+#include "zeroshard/trainer/evaluation.h"
 #include "zeroshard/trainer/rank_report.h"
 #include "zeroshard/trainer/training_run.h"
 
@@ -31,10 +34,14 @@ struct Surroundings {
   int world_size = 1;
   // What a communicator of so many ranks takes; null: nobody says.
   std::function<comm::BackendMemory(int ranks)> communicator = nullptr;
-  int64_t device_bytes = 0;  // the device's own (device::DeviceKind::own_bytes)
+  device::DeviceNeeds device = {};
+  EvaluationSize evaluation = {};
 
   comm::BackendMemory OfCommunicator(int ranks) const { return communicator ? communicator(ranks) : comm::BackendMemory(); }
 };
+
+// What is to run: a training run, or the measurement of its floor (step_floor.h), which has neither engine nor data.
+enum class RoomWork : uint8_t { kTraining, kStepFloor };
 
 struct Room {
   std::string says = {};  // "this machine has $0 left": $0 stands for the bytes
@@ -45,11 +52,13 @@ struct Room {
 
 // `options` are as TrainingRun::Create takes them. Errors: kInvalidArgument where the room does not suffice: both numbers, what would need
 // less, and after the first line the table of who would hold what (memory_table.h); those of the model and the engine.
-absl::Status CheckRoom(const RunOptions& options, const Surroundings& surroundings, const Room& room);
+absl::Status CheckRoom(const RunOptions& options, const Surroundings& surroundings, const Room& room,
+                       RoomWork work = RoomWork::kTraining);
 
-// What a rank is sure to hold once its TrainingRun is there, as LedgerLine::now of its two ledgers. Errors: those of the model and the
-// engine.
-absl::StatusOr<RankReport> SureMemory(const RunOptions& options, const Surroundings& surroundings, int rank);
+// What a rank is sure to hold once its TrainingRun and its Evaluation are there, or while its floor is measured, as LedgerLine::now of its
+// two ledgers. Errors: those of the model and the engine.
+absl::StatusOr<RankReport> SureMemory(const RunOptions& options, const Surroundings& surroundings, int rank,
+                                      RoomWork work = RoomWork::kTraining);
 
 // kInvalidArgument: that the room's ranks together need `bytes`, what there is, what would need less (`remedies`), and the table after it.
 absl::Status NoRoom(const Room& room, int64_t bytes, std::string_view remedies, std::string_view table);

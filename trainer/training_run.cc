@@ -45,14 +45,14 @@ int64_t LargestParameter(const std::vector<model::UnitSpec>& units) {
   return most;
 }
 
+}  // namespace
+
 BatchShape ShapeOf(const RunOptions& options, int world_size) {
   return {.rows = options.rows,
           .context = options.model.context,
           .accumulation = options.engine.accumulation,
           .world_size = world_size};
 }
-
-}  // namespace
 
 absl::StatusOr<RunOptions> Settle(RunOptions options, int world_size) {
   if (options.rows < 1) {

@@ -43,6 +43,8 @@ struct RunOptions {
   std::string product_choices = {};
 };
 
+BatchShape ShapeOf(const RunOptions& options, int world_size);
+
 // As a run of so many ranks has them: the model's batch and dtypes, the engine's scale. Errors: kInvalidArgument for `rows`.
 absl::StatusOr<RunOptions> Settle(RunOptions options, int world_size);
 

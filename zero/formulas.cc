@@ -6,6 +6,8 @@
 #include "zeroshard/device/dtype.h"
 #include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/step_scalars.h"
+#include "zeroshard/optim/muon.h"
+#include "zeroshard/optim/optimizer.h"
 #include "zeroshard/zero/bucket_reduction.h"
 #include "zeroshard/zero/gather_plan.h"
 #include "zeroshard/zero/holding.h"
@@ -14,6 +16,7 @@
 #include "zeroshard/zero/offload/host_gradients.h"
 #include "zeroshard/zero/offload/offload_plan.h"
 #include "zeroshard/zero/offload/parameter_tier.h"
+#include "zeroshard/zero/parts.h"
 #include "zeroshard/zero/precision.h"
 #include "zeroshard/zero/rank_minimum.h"
 #include "zeroshard/zero/tensor_access.h"
@@ -54,6 +57,14 @@ int64_t ReductionBytes(const Layout& layout, const EngineOptions& options, int p
       return (owned - own + (n - 1) * own) * wire;
   }
   return 0;
+}
+
+// Of Muon's scratch, in the memory where the state from `first` to `end` lies (OffloadPlan::first cuts no matrix).
+int64_t MuonBytes(const Layout& layout, const EngineOptions& options, int part, int64_t first, int64_t end) {
+  if (options.optimizer.kind != optim::Kind::kMuon) return 0;
+  std::vector<Part> parts = PartsOf(layout, options.stage, part);
+  std::erase_if(parts, [&](const Part& p) { return p.state_first < first || p.state_first >= end; });
+  return optim::Muon::ScratchBytes(optim::MatricesOf(options.optimizer, RunsOf(layout, parts)));
 }
 
 // Elements of parameters that `rank` holds in device memory from step to step.
@@ -129,7 +140,7 @@ MemoryBytes PredictMemory(const Layout& layout, const EngineOptions& options, in
   bytes.master_weights = precision.has_masters() ? updated * kFp32Bytes : 0;
   bytes.moments = updated * optim::StateBytesPerElement(options.optimizer);
   bytes.communication = GatheredBytes(layout, options) + InFlightBytes(layout, options) + Scratch(layout) +
-                        StagedElements(options, layout) * kFp32Bytes;
+                        StagedElements(options, layout) * kFp32Bytes + MuonBytes(layout, options, rank, 0, updated);
   return bytes;
 }
 
@@ -160,6 +171,7 @@ MemoryBytes PredictHostMemory(const Layout& layout, const EngineOptions& options
   const int64_t norm = device::kExactSumWords * SizeOf(device::DType::kInt64);
   bytes.communication +=
       plan.buffers * plan.group_elements * buffered + norm + static_cast<int64_t>(sizeof(device::StepScalars));
+  bytes.communication += MuonBytes(layout, options, rank, plan.first, plan.elements);
   return bytes;
 }
 

@@ -52,7 +52,7 @@ struct MemoryBytes {
   int64_t gradients = 0;
   int64_t master_weights = 0;  // 0: fp32 parameters are their own
   int64_t moments = 0;
-  int64_t communication = 0;  // gathered units, gradients in flight, staging, scalars
+  int64_t communication = 0;  // gathered units, gradients in flight, staging, scalars, Muon's scratch
 };
 
 // `rank` is one of all ranks in all of these.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "zeroshard/device/cpu/cpu_needs.h"
 #include "zeroshard/device/cpu/gelu_kernels.h"
 #include "zeroshard/device/cpu/layer_norm_kernels.h"
 #include "zeroshard/device/cpu/loss_kernels.h"
@@ -128,11 +129,7 @@ void CpuTransformerKernels::SumRows(Stream& stream, In x, InOut sum, WriteMode m
   }
 }
 
-// A block of logits stays in a cache of 2 MB; and so many rows times the vocabulary are what is held of them, the same bytes in every
-// dtype. Fewer rows are 4 to 11 % slower. Rows are dense: oneDNN's bits depend on how far apart they lie.
-LossBlocks CpuTransformerKernels::loss_blocks(DType dtype) const {
-  return {.rows = dtype == DType::kFloat32 ? 256 : 512, .columns = 512};
-}
+LossBlocks CpuTransformerKernels::loss_blocks(DType dtype) const { return CpuLossBlocks(dtype); }
 
 void CpuTransformerKernels::LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits,
                                              Out exponentials, Out block_maximum) {

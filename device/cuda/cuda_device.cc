@@ -18,6 +18,7 @@
 #include "zeroshard/device/cuda/cuda_event.h"
 #include "zeroshard/device/cuda/cuda_gemm.h"
 #include "zeroshard/device/cuda/cuda_memory.h"
+#include "zeroshard/device/cuda/cuda_needs.h"
 #include "zeroshard/device/cuda/cuda_status.h"
 #include "zeroshard/device/cuda/cuda_step_kernels.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
@@ -71,8 +72,8 @@ class OneCudaDevice final : public CudaDevice {
     recorder().MarkRanges(&ProfilerRanges());
     ZS_RETURN_IF_ERROR(status());
     ZS_RETURN_IF_ERROR(LoadKernels(gpu_));
-    ledger_.Predict(Use::kCommunication, CudaStepKernels::kScratchBytes);
-    ZS_ASSIGN_OR_RETURN(step_scratch_, Allocate(CudaStepKernels::kScratchBytes, Use::kCommunication, "sums of norms"));
+    ledger_.Predict(Use::kCommunication, kStepScratchBytes);
+    ZS_ASSIGN_OR_RETURN(step_scratch_, Allocate(kStepScratchBytes, Use::kCommunication, "sums of norms"));
     step_ = std::make_unique<CudaStepKernels>(step_scratch_.array(DType::kUint8));
     return status();
   }

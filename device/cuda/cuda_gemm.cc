@@ -8,14 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "zeroshard/device/cpu/gemm_checks.h"
+#include "zeroshard/device/cuda/cuda_needs.h"
 #include "zeroshard/device/status_macros.h"
 #include "zeroshard/device/vendor_scope.h"
 
 namespace zeroshard::device::cuda {
 namespace {
-
-// What NVIDIA recommends from sm_90 on. The choice of an algorithm depends on it, so it is one for all cards.
-constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 
 // Bytes.
 constexpr uint64_t kWidestLoad = 16;
@@ -129,7 +127,8 @@ absl::StatusOr<std::unique_ptr<CudaProducts>> CudaProducts::Make(Device& device,
   ZS_RETURN_IF_ERROR(BlasStatus(cublasLtCreate(&handle), "starting"));
   std::string library = absl::StrCat("cuBLASLt ", cublasLtGetVersion(), " on ", std::string(architecture));
   auto products = std::unique_ptr<CudaProducts>(new CudaProducts(device, stream, handle, std::move(library)));
-  ZS_ASSIGN_OR_RETURN(products->workspace_, device.Allocate(kWorkspaceBytes, Use::kActivations, "cuBLASLt's workspace"));
+  ZS_ASSIGN_OR_RETURN(products->workspace_,
+                      device.Allocate(kProductWorkspaceBytes, Use::kActivations, "cuBLASLt's workspace"));
   return products;
 }
 
@@ -141,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Gemm>> CudaProducts::Plan(const GemmSpec& spec) {
   std::unique_ptr<MatmulProblem> problem;
   if (spec.m * spec.n > 0) {
     ZS_ASSIGN_OR_RETURN(problem, MatmulProblem::Make(spec));
-    if (!choice.chosen) ZS_RETURN_IF_ERROR(problem->Choose(handle_, kWorkspaceBytes, choice.algorithm));
+    if (!choice.chosen) ZS_RETURN_IF_ERROR(problem->Choose(handle_, kProductWorkspaceBytes, choice.algorithm));
   }
   choice.chosen = true;
   planned_[Describe(spec)] = {.spec = spec, .epilogue = Epilogue::kPlain};
@@ -164,7 +163,7 @@ absl::StatusOr<std::unique_ptr<GeluGemm>> CudaProducts::PlanGelu(const GemmSpec&
   const std::string name = absl::StrCat(Describe(spec), ", GELU");
   cublasLtMatmulAlgo_t algorithm;
   if (!choices_.Has(name)) {
-    ZS_RETURN_IF_ERROR(problem->Choose(handle_, kWorkspaceBytes, algorithm));
+    ZS_RETURN_IF_ERROR(problem->Choose(handle_, kProductWorkspaceBytes, algorithm));
     choices_.Of(name) = {.algorithm = algorithm, .chosen = true};
   }
   planned_[name] = {.spec = spec, .epilogue = Epilogue::kGelu};
@@ -188,7 +187,7 @@ absl::Status CudaProducts::TakeChoices(std::string_view text) {
     if (planned == planned_.end() || planned->second.spec.m * planned->second.spec.n == 0) continue;
     const Product& product = again.emplace_back(planned->second);
     ZS_ASSIGN_OR_RETURN(const auto problem, MatmulProblem::Make(product.spec, product.epilogue));
-    ZS_RETURN_IF_ERROR(problem->Check(handle_, kWorkspaceBytes, algorithm));
+    ZS_RETURN_IF_ERROR(problem->Check(handle_, kProductWorkspaceBytes, algorithm));
   }
   choices_.Take(changes);
   for (const auto& [spec, epilogue] : again) {

@@ -4,6 +4,7 @@
 #include "zeroshard/device/cuda/norm_kernels.h"
 #include "zeroshard/device/cuda/optimizer_kernels.h"
 #include "zeroshard/device/cuda/scalar_kernels.h"
+#include "zeroshard/device/exact_sum.h"
 
 namespace zeroshard::device::cuda {
 

@@ -1,7 +1,7 @@
 // CudaStepKernels: the kernels of a step's end of device/cuda, with the bits of device/cpu's.
 //
 // Example:
-//   ZS_ASSIGN_OR_RETURN(Buffer scratch, device.Allocate(CudaStepKernels::kScratchBytes, Use::kCommunication, "step kernels"));
+//   ZS_ASSIGN_OR_RETURN(Buffer scratch, device.Allocate(kStepScratchBytes, Use::kCommunication, "step kernels"));
 //   CudaStepKernels step(scratch.array(DType::kUint8));
 //   step.AddPowers(stream, gradients, parts, 2, sum);          // a CudaStream
 #pragma once
@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "zeroshard/device/exact_sum.h"
 #include "zeroshard/device/step_kernels.h"
 #include "zeroshard/device/stream.h"
 
@@ -17,10 +16,7 @@ namespace zeroshard::device::cuda {
 
 class CudaStepKernels final : public StepKernels {
  public:
-  // The words of Muon's norms, for each kind of stream.
-  static constexpr int64_t kScratchBytes = 4 * kExactSumWords * static_cast<int64_t>(sizeof(int64_t));
-
-  // `scratch`: kScratchBytes of the device's memory, which outlive this. Two streams of one kind do not run Muon at a time.
+  // `scratch`: kStepScratchBytes of the device's memory, which outlive this. Two streams of one kind do not run Muon at a time.
   explicit CudaStepKernels(const Array& scratch) : scratch_(scratch.As(DType::kInt64)) {}
 
   void AddPowers(Stream& stream, device::In x, const Pieces<Plain>& pieces, double p, device::InOut sum) override;

@@ -1,5 +1,6 @@
 #include "zeroshard/device/cuda/cuda_transformer_kernels.h"
 
+#include "zeroshard/device/cuda/cuda_needs.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
 #include "zeroshard/device/cuda/embedding_kernels.h"
 #include "zeroshard/device/cuda/gelu_kernels.h"
@@ -82,13 +83,7 @@ void CudaTransformerKernels::SumRows(Stream& stream, device::In x, device::InOut
   on.Keep(cuda::SumRows(on.native(), x.array, sum.array, mode), "sum of rows");
 }
 
-// Reckoned for 132 multiprocessors and tiles of 128 x 256, not measured: the block's product is 1024 tiles in two bytes, and the product
-// that gives the gradient of the weight has 192 for a width of 768, so that few multiprocessors are idle at the end of either; launches
-// are a few for each 2048 rows; and of exponentials 0.4 GB are held for a vocabulary of 50257, the same bytes in every dtype. Rows lie
-// 256 bytes or more apart, since tensor cores are fed by 16 bytes at a time: an odd vocabulary would go by 2.
-LossBlocks CudaTransformerKernels::loss_blocks(DType dtype) const {
-  return {.rows = dtype == DType::kFloat32 ? 2048 : 4096, .columns = 8192, .stride_of = 128};
-}
+LossBlocks CudaTransformerKernels::loss_blocks(DType dtype) const { return CudaLossBlocks(dtype); }
 
 void CudaTransformerKernels::LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows,
                                               device::In logits, device::Out exponentials, device::Out block_maximum) {

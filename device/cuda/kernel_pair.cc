@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "zeroshard/device/cpu/cpu_device.h"
+#include "zeroshard/device/cuda/cuda_needs.h"
 
 namespace zeroshard::device::cuda {
 namespace {
@@ -32,7 +33,7 @@ double ValueAt(const std::byte* bytes, DType dtype, int64_t i) {
 
 KernelPair::KernelPair() : cpu_(MakeCpuDevice()), cpu_stream_(cpu_->MakeStream(StreamKind::kCompute)), errors_("device 0") {
   stream_ = std::make_unique<CudaStream>(*cpu_, /*ordinal=*/0, StreamKind::kCompute, errors_);
-  step_ = std::make_unique<CudaStepKernels>(Make(CudaStepKernels::kScratchBytes, DType::kUint8).cuda);
+  step_ = std::make_unique<CudaStepKernels>(Make(kStepScratchBytes, DType::kUint8).cuda);
 }
 
 KernelPair::~KernelPair() {

@@ -6,7 +6,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/cuda_device.h"
-#include "zeroshard/device/cuda/cuda_step_kernels.h"
 #include "zeroshard/device/cuda/gpus.h"
 #include "zeroshard/device/cuda/near_host.h"
 #include "zeroshard/device/device_registry.h"
@@ -55,8 +54,7 @@ std::string UuidOf(const Device& device) { return static_cast<const CudaDevice&>
                                                                  .memory = &MemoryOfRanksGpu,
                                                                  .make = &MakeRanksGpu,
                                                                  .free_bytes = &LeftOnGpu,
-                                                                 .identity = &UuidOf,
-                                                                 .own_bytes = CudaStepKernels::kScratchBytes});
+                                                                 .identity = &UuidOf});
 
 }  // namespace
 }  // namespace zeroshard::device::cuda

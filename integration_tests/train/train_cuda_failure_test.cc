@@ -194,7 +194,7 @@ TEST(TrainOnGpusRefuses, RanksThatShareAGpuThatDoesNotSufficeForThemTogether) {
 
 // What is sure fits, the pieces that it is taken in do not.
 TEST(TrainOnGpusEnds, WhereMemoryDidNotSufficeWithTheTableAndNcclsWords) {
-  const ToolResult result = Train(Small({"--backend=nccl", "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=100000000"}));
+  const ToolResult result = Train(Small({"--backend=nccl", "--nproc=2"}), OnDoubles({"ZEROSHARD_DOUBLE_MEMORY=106000000"}));
   EXPECT_EQ(result.code, 6) << result.errors;
   EXPECT_THAT(result.errors, ContainsRegex("bytes +now +peak +predicted"));
   EXPECT_THAT(

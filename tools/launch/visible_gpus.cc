@@ -35,11 +35,11 @@ std::string ReadAll(int pipe) {
   }
 }
 
-// What the child says: three numbers, or the error's text.
+// What the child says: two numbers, or the error's text.
 [[noreturn]] void Say(const GpuWish& wish, int pipe) {
   const absl::StatusOr<VisibleGpus> gpus = LookAtGpus(wish);
-  const std::string text = gpus.ok() ? absl::StrCat(gpus->count, " ", gpus->least_bytes, " ", gpus->own_bytes)
-                                     : std::string(gpus.status().message());
+  const std::string text =
+      gpus.ok() ? absl::StrCat(gpus->count, " ", gpus->least_bytes) : std::string(gpus.status().message());
   size_t written = 0;
   while (written < text.size()) {
     const ssize_t put = write(pipe, text.data() + written, text.size() - written);
@@ -63,7 +63,6 @@ absl::StatusOr<VisibleGpus> LookAtGpus(const GpuWish& wish) {
     ZS_ASSIGN_OR_RETURN(const int64_t bytes, device::DeviceMemory(kCuda, {.local_rank = local_rank}));
     gpus.least_bytes = rank == wish.first ? bytes : std::min(gpus.least_bytes, bytes);
   }
-  gpus.own_bytes = device::DeviceOwnBytes(kCuda);
   ZS_RETURN_IF_ERROR(comm::CheckSurroundings(wish.backend, {.interface = wish.interface}));
   return gpus;
 }
@@ -85,8 +84,7 @@ absl::StatusOr<VisibleGpus> LookAtGpusElsewhere(const GpuWish& wish) {
   }
   VisibleGpus gpus;
   const std::vector<std::string> numbers = absl::StrSplit(said, ' ');
-  if (numbers.size() == 3 && absl::SimpleAtoi(numbers[0], &gpus.count) && absl::SimpleAtoi(numbers[1], &gpus.least_bytes) &&
-      absl::SimpleAtoi(numbers[2], &gpus.own_bytes)) {
+  if (numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &gpus.count) && absl::SimpleAtoi(numbers[1], &gpus.least_bytes)) {
     return gpus;
   }
   if (!said.empty()) return absl::FailedPreconditionError(said);

@@ -25,7 +25,6 @@ struct GpuWish {
 struct VisibleGpus {
   int count = 0;
   int64_t least_bytes = 0;  // of memory, of those that the ranks would have
-  int64_t own_bytes = 0;    // of it, that a rank's device takes for itself
 };
 
 // Opens the library of CUDA; initialises no GPU. Fewer GPUs than ranks are no error.

@@ -10,7 +10,7 @@ namespace zeroshard::trainer {
 
 absl::StatusOr<DataSet> DataSet::Open(const PreparedData& data, const DataSetOptions& options) {
   ZS_ASSIGN_OR_RETURN(TokenStream stream, TokenStream::Open(data.files));
-  const int64_t sequences = (stream.tokens() - 1) / options.context;
+  const int64_t sequences = SequencesOf(stream.tokens(), options.context);
   if (sequences < 1) {
     return absl::InvalidArgumentError(absl::StrCat("the data holds ", stream.tokens(),
                                                    " tokens, fewer than one sequence of ", options.context,

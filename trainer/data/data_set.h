@@ -28,6 +28,8 @@ class DataSet {
   // Errors: as TokenStream::Open; kInvalidArgument for data shorter than one sequence.
   static absl::StatusOr<DataSet> Open(const PreparedData& data, const DataSetOptions& options);
 
+  // Whole ones of so many tokens, each with the target after it.
+  static int64_t SequencesOf(int64_t tokens, int64_t context) { return (tokens - 1) / context; }
   // Sequences of an epoch.
   int64_t sequences() const { return order_.sequences(); }
 
