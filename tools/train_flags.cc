@@ -185,10 +185,13 @@ absl::Status TrainFlags::Announce(const JobPlan& plan, const std::function<void(
 }
 
 absl::Status TrainFlags::CheckStepFloor() const {
-  if (!step_floor_ || set_.Value("trace").empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(set_.Given("trace"),
-                                                 " with --step_floor, which runs products alone and no step "
-                                                 "that could be traced: leave out the one or the other"));
+  for (const char* const flag : {"trace", "tensorboard"}) {
+    if (!step_floor_ || set_.Value(flag).empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(set_.Given(flag),
+                                                   " with --step_floor, which runs products alone and no step that could be "
+                                                   "traced or told of: leave out the one or the other"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TrainFlags::CheckOutputs() const {
@@ -235,7 +238,7 @@ absl::StatusOr<trainer::TrainOptions> TrainFlags::CheckedOptions(const JobPlan& 
   // What writes no file makes none.
   if (!step_floor_ && !list_parameters_) ZS_RETURN_IF_ERROR(CheckOutputs());
   if (!list_parameters_) ZS_RETURN_IF_ERROR(product_choices_.Fill(plan, save_config_, options));
-  ZS_RETURN_IF_ERROR(report_.Fill(set_, options));
+  if (!list_parameters_) ZS_RETURN_IF_ERROR(report_.Fill(set_, options));
   ZS_ASSIGN_OR_RETURN(options.run.data, trainer::PrepareData({.path = UserPath(data_),
                                                               .tokenizer = tokenizer_ == "auto"    ? ""
                                                                            : tokenizer_ == "bytes" ? tokenizer_

@@ -69,20 +69,23 @@ TEST(TrainRefuses, AFolderForFlightRecordsThatIsNotThereAndMakesNone) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
-TEST(TrainRefuses, ATraceOfStepsWhereOnlyTheirFloorIsMeasured) {
-  const std::string trace = ::testing::TempDir() + "/floor.trace.json";
-  const std::string config = WriteFile("traced.json", "{\"zeroshard\": {\"trace\": \"" + trace + "\"}}");
-  for (const std::string& traced : {"--trace=" + trace, "--config=" + config}) {
-    const ToolResult result = RunTool("tools/train", Long({"--step_floor", traced}));
-    EXPECT_EQ(result.code, 2) << result.errors;
-    EXPECT_EQ(result.output, "");
-    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
-    EXPECT_THAT(result.errors, AllOf(HasSubstr(trace), HasSubstr("with --step_floor, which runs products alone")));
-    EXPECT_FALSE(std::filesystem::exists(trace));
+TEST(TrainRefuses, ReportsOfStepsWhereOnlyTheirFloorIsMeasured) {
+  const std::string path = ::testing::TempDir() + "/floor.report";
+  for (const std::string& flag : {std::string("trace"), std::string("tensorboard")}) {
+    const std::string config = WriteFile("told.json", "{\"zeroshard\": {\"" + flag + "\": \"" + path + "\"}}");
+    for (const std::string& told : {"--" + flag + "=" + path, "--config=" + config}) {
+      const ToolResult result = RunTool("tools/train", Long({"--step_floor", told}));
+      EXPECT_EQ(result.code, 2) << result.errors;
+      EXPECT_EQ(result.output, "");
+      EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
+      EXPECT_THAT(result.errors, AllOf(HasSubstr(path), HasSubstr("with --step_floor, which runs products alone")));
+      EXPECT_FALSE(std::filesystem::exists(path));
+    }
+    const ToolResult floor =
+        RunTool("tools/train", Long({"--step_floor", "--steps=1", "--config=" + config, "--" + flag + "="}));
+    EXPECT_EQ(floor.code, 0) << floor.errors;
+    EXPECT_THAT(floor.output, HasSubstr("floor_s_median"));
   }
-  const ToolResult floor = RunTool("tools/train", Long({"--step_floor", "--steps=1", "--config=" + config, "--trace="}));
-  EXPECT_EQ(floor.code, 0) << floor.errors;
-  EXPECT_THAT(floor.output, HasSubstr("floor_s_median"));
 }
 
 TEST(TrainRefuses, GpusWhereTheirLibraryCannotBeOpened) {

@@ -1,4 +1,5 @@
 // Whole runs of tools:train over real processes: what they write, and that their bits depend on nothing but the numbers.
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <string>
@@ -177,6 +178,16 @@ TEST(Train, ListsEveryParametersDecay) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.output, ::testing::ContainsRegex("mlp.c_fc.weight +128 x 32 +4096 +0  1 +0.25"));
   EXPECT_THAT(result.output, ::testing::ContainsRegex("ln_f.bias +32 +32 +1  1 +0\n"));
+}
+
+TEST(Train, ListsParametersAndWritesNoReport) {
+  const std::string path = ::testing::TempDir() + "/listed";
+  for (const char* flag : {"trace", "tensorboard", "metrics", "summary"}) {
+    const ToolResult result = RunTool("tools/train", Small({"--list_parameters", absl::StrCat("--", flag, "=", path)}));
+    EXPECT_EQ(result.code, 0) << result.errors;
+    EXPECT_THAT(result.output, HasSubstr("mlp.c_fc.weight"));
+    EXPECT_FALSE(std::filesystem::exists(path)) << flag;
+  }
 }
 
 TEST(Train, SampledTextComesAtTheEnd) {
