@@ -66,4 +66,9 @@ std::string IdentityOf(const Device& device) {
   return kind.ok() ? kind->identity(device) : "";
 }
 
+std::string LibrariesOf(const Device& device) {
+  const absl::StatusOr<DeviceKind> kind = Find(device.name());
+  return kind.ok() ? kind->libraries() : "";
+}
+
 }  // namespace zeroshard::device

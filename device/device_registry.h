@@ -32,6 +32,8 @@ struct DeviceKind {
   absl::StatusOr<std::unique_ptr<Device>> (*make)(const DeviceOptions& options);
   // What is left of its memory now, by whomever it was taken.
   int64_t (*free_bytes)(const Device& device);
+  // Which libraries compute on it (library_versions.h).
+  std::string (*libraries)();
   // Which one it is of all in the world, so that two ranks find out that they have the same: a GPU's UUID.
   std::string (*identity)(const Device& device);
 };
@@ -46,5 +48,6 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, const 
 // Of a device of a registered kind, which Device::name tells; nothing of all others: their memory is the host's, and ranks may share them.
 std::optional<int64_t> FreeBytesOf(const Device& device);
 std::string IdentityOf(const Device& device);
+std::string LibrariesOf(const Device& device);
 
 }  // namespace zeroshard::device

@@ -20,7 +20,9 @@
 #include "zeroshard/backends/nccl/nccl_environment.h"
 #include "zeroshard/backends/nccl/nccl_errors.h"
 #include "zeroshard/comm/network_address.h"
+#include "zeroshard/device/cuda/cuda_libraries.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
+#include "zeroshard/device/library_versions.h"
 #include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
@@ -68,21 +70,21 @@ absl::Status NotHere(comm::Store& store, const NcclOptions& options, const absl:
                                                absl::StrJoin(missing, ", ")));
 }
 
-// All ranks are here, with one version of NCCL. Gives each rank's host.
+// All ranks are here, with the same libraries. Gives each rank's host.
 absl::StatusOr<std::vector<std::string>> MeetRanks(comm::Store& store, const NcclOptions& options, int version) {
-  const std::string mine = VersionText(version);
-  ZS_RETURN_IF_ERROR(store.Set(RankKey(options.rank), absl::StrCat(mine, " ", ThisHost(options))));
+  const std::string mine = absl::StrCat(device::LibraryText("NCCL", version), ", ", device::cuda::LoadedLibraries());
+  ZS_RETURN_IF_ERROR(store.Set(RankKey(options.rank), absl::StrCat(mine, "\n", ThisHost(options))));
   std::vector<std::string> keys;
   for (int r = 0; r < options.world_size; ++r) keys.push_back(RankKey(r));
   if (const absl::Status here = store.Wait(keys, options.timeout); !here.ok()) return NotHere(store, options, here);
   std::vector<std::string> hosts;
+  std::string rank_zeros;
   for (int r = 0; r < options.world_size; ++r) {
     ZS_ASSIGN_OR_RETURN(const std::string told, store.Get(RankKey(r), options.timeout));
-    const std::pair<std::string, std::string> theirs = absl::StrSplit(told, absl::MaxSplits(' ', 1));
+    const std::pair<std::string, std::string> theirs = absl::StrSplit(told, absl::MaxSplits('\n', 1));
+    if (r == 0) rank_zeros = theirs.first;
+    ZS_RETURN_IF_ERROR(device::CheckSameLibraries(/*rank=*/0, rank_zeros, r, theirs.first));
     hosts.push_back(theirs.second);
-    if (theirs.first == mine) continue;
-    return absl::InvalidArgumentError(absl::StrCat("rank ", r, " has NCCL ", theirs.first, ", rank ", options.rank,
-                                                   " has NCCL ", mine, ": all ranks need one version (LD_LIBRARY_PATH)"));
   }
   return hosts;
 }

@@ -7,16 +7,21 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/backends/nccl/doubles/nccl_control.h"
 #include "zeroshard/backends/nccl/testing/nccl_group.h"
 #include "zeroshard/comm/backend_registry.h"
 #include "zeroshard/device/cpu/cpu_device.h"
+#include "zeroshard/device/cuda/cuda_libraries.h"
+#include "zeroshard/device/library_versions.h"
 
 namespace zeroshard::backends {
 namespace {
 
 using testing::DoubleDevice;
+using ::testing::StartsWith;
 
 TEST(Join, RefusesAnOlderNcclThanItWasBuiltAgainst) {
   EXPECT_TRUE(CheckNcclVersion(22809, 22809).ok());
@@ -34,13 +39,20 @@ TEST(Join, RefusesAnOlderNcclThanItWasBuiltAgainst) {
 }
 
 TEST(Join, TellsOfAnotherVersionOnAnotherRank) {
-  comm::MemoryStore store;
   const auto device = DoubleDevice(0);
-  ASSERT_TRUE(store.Set("nccl/1/rank/0", "2.30.1 elsewhere").ok());
-  const auto joined = MakeNcclCommunicator({.device = device.get(), .store = &store, .rank = 1, .world_size = 2});
-  EXPECT_TRUE(absl::IsInvalidArgument(joined.status())) << joined.status();
-  EXPECT_TRUE(absl::StrContains(joined.status().message(), "rank 0 has NCCL 2.30.1, rank 1 has NCCL 2.28.9"))
-      << joined.status();
+  const std::string mine = device::cuda::LoadedLibraries();
+  const auto told = [&](const std::string& rank_zeros) {
+    comm::MemoryStore store;
+    EXPECT_TRUE(store.Set("nccl/1/rank/0", rank_zeros + "\nelsewhere").ok());
+    const auto joined = MakeNcclCommunicator({.device = device.get(), .store = &store, .rank = 1, .world_size = 2});
+    EXPECT_TRUE(absl::IsInvalidArgument(joined.status())) << joined.status();
+    return std::string(joined.status().message());
+  };
+  const std::string nccl = device::LibraryText("NCCL", NCCL_VERSION_CODE);
+  EXPECT_THAT(told("NCCL 2.99.1, " + mine), StartsWith("rank 0 has NCCL 2.99.1, rank 1 has " + nccl + ": "));
+  EXPECT_THAT(told(nccl + ", " + absl::StrReplaceAll(mine, {{"no cuDNN", "cuDNN 9.14.0"}})),
+              StartsWith("rank 0 has cuDNN 9.14.0, rank 1 has no cuDNN: "));
+  EXPECT_THAT(told(nccl + ", cuBLASLt 99.0.1, no cuDNN"), StartsWith("rank 0 has cuBLASLt 99.0.1, rank 1 has cuBLASLt "));
 }
 
 TEST(Join, NamesTheRanksThatDidNotCome) {

@@ -46,8 +46,8 @@ struct NcclOptions {
 };
 
 // Collective over the job's ranks.
-// Errors: kInvalidArgument the device is none of device/cuda's; NCCL is older than built against, or differs between ranks; the network
-// interface that NCCL_SOCKET_IFNAME names is not there; kDeadlineExceeded, naming the ranks that did not come; kResourceExhausted;
+// Errors: kInvalidArgument the device is none of device/cuda's; NCCL is older than built against; ranks have unlike libraries
+// (device::CheckSameLibraries); the network interface that NCCL_SOCKET_IFNAME names is not there; kDeadlineExceeded, naming the ranks that did not come; kResourceExhausted;
 // NCCL's own.
 absl::StatusOr<std::unique_ptr<comm::Communicator>> MakeNcclCommunicator(const NcclOptions& options);
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 #include "zeroshard/device/cpu/host_buffer.h"
+#include "zeroshard/device/cuda/attention_makers.h"
 #include "zeroshard/device/cuda/cuda_attention.h"
 #include "zeroshard/device/cuda/cuda_elementwise.h"
 #include "zeroshard/device/cuda/cuda_errors.h"
@@ -166,19 +167,20 @@ class OneCudaDevice final : public CudaDevice {
     return PlanGeluAfterGemm(*this, spec);
   }
   absl::StatusOr<std::unique_ptr<Attention>> PlanAttention(const AttentionSpec& spec) override {
+    std::lock_guard<std::mutex> lock(planning_);
     const absl::Cleanup give_back = [this] { memory_.GiveBackUnused(); };
-    return PlanCudaAttention(spec, *this, setup_);
+    return PlanCudaAttention(spec, *this, setup_, attention_makers_);
   }
 
   std::string ProductChoices() const override {
     std::lock_guard<std::mutex> lock(planning_);
-    return products_ == nullptr ? choices_ : products_->Choices();
+    return products_ == nullptr ? choices_ : absl::StrCat(products_->Choices(), attention_makers_.Text());
   }
   absl::Status TakeProductChoices(std::string_view choices) override {
     std::lock_guard<std::mutex> lock(planning_);
-    choices_ = std::string(choices);
+    ZS_ASSIGN_OR_RETURN(choices_, attention_makers_.Check(choices));
     const absl::Cleanup give_back = [this] { memory_.GiveBackUnused(); };
-    return products_ == nullptr ? absl::OkStatus() : products_->TakeChoices(choices);
+    return products_ == nullptr ? absl::OkStatus() : products_->TakeChoices(choices_);
   }
 
   Elementwise& elementwise() override { return elementwise_; }
@@ -241,6 +243,7 @@ class OneCudaDevice final : public CudaDevice {
   std::unique_ptr<CudaStepKernels> step_;
   mutable std::mutex planning_;
   std::string choices_;  // taken before the first plan
+  AttentionMakers attention_makers_;
   std::unique_ptr<CudaProducts> products_;
 };
 

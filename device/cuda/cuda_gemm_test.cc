@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "zeroshard/device/attention.h"
 #include "zeroshard/device/cpu/test_arrays.h"
 #include "zeroshard/device/cuda/cuda_device.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
@@ -17,6 +19,7 @@ namespace zeroshard::device::cuda {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::unique_ptr<CudaDevice> Make(int ordinal = 0) { return MakeCudaDevice({.ordinal = ordinal, .piece_bytes = 0}).value(); }
 
@@ -56,6 +59,25 @@ TEST(CudaGemmChoices, OfAnotherLibraryOrModelAreRefused) {
               HasSubstr("no product with its algorithm"));
   EXPECT_EQ(one->TakeProductChoices("").code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(one->ProductChoices(), own);
+}
+
+// Where cuDNN does not work on one rank alone, its attention would have other bits than all others'.
+TEST(CudaGemmChoices, SayWhoDoesTheAttention) {
+  auto device = Make();
+  ASSERT_TRUE(device->PlanGemm({.m = 4, .k = 8, .n = 2}).ok());
+  AttentionSpec spec{.batch = 1, .heads = 2, .context = 8, .head_width = 16};
+  ASSERT_TRUE(device->PlanAttention(spec).ok());
+  EXPECT_THAT(device->ProductChoices(), Not(HasSubstr("attention"))) << "cuDNN has none in fp32";
+  spec.dtype = DType::kBfloat16;
+  ASSERT_TRUE(device->PlanAttention(spec).ok());
+  const std::string choices = device->ProductChoices();
+  EXPECT_THAT(choices, HasSubstr("\nattention [1, 2, 8, 16] in bf16\tour kernels\n"));
+  EXPECT_TRUE(device->TakeProductChoices(choices).ok());
+  const absl::Status told = device->TakeProductChoices(absl::StrReplaceAll(choices, {{"our kernels", "cuDNN"}}));
+  EXPECT_TRUE(absl::IsFailedPrecondition(told)) << told;
+  EXPECT_THAT(std::string(told.message()),
+              HasSubstr("attention [1, 2, 8, 16] in bf16 was done by cuDNN, and on this rank is by our kernels"));
+  EXPECT_EQ(device->ProductChoices(), choices);
 }
 
 // As ranks' heuristics might differ: the plan runs by the taken algorithm, whose sums are fp32, and was run by it when it was taken.

@@ -213,6 +213,8 @@ absl::Status RunOnce(Attention& attention, Device& device, CudaStream& stream) {
 
 }  // namespace
 
+int64_t CudnnVersion() { return static_cast<int64_t>(cudnnGetVersion()); }
+
 absl::StatusOr<std::unique_ptr<Attention>> PlanCudnnAttention(const AttentionSpec& spec, Device& device, CudaStream& setup) {
   if (spec.dtype != DType::kBfloat16 && spec.dtype != DType::kFloat16) {
     return absl::UnimplementedError(absl::StrCat("cuDNN has no ", Describe(spec)));

@@ -6,6 +6,7 @@
 //   if (absl::IsUnimplemented(attention.status())) ...
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,9 @@
 #include "zeroshard/device/device.h"
 
 namespace zeroshard::device::cuda {
+
+// Of the cuDNN that is loaded, as it numbers itself (91400: 9.14.0); 0 where it was not built in.
+int64_t CudnnVersion();
 
 // What is said where it was not built in.
 inline constexpr char kNoCudnn[] = "cuDNN's attention is not built in";

@@ -2,6 +2,8 @@
 
 namespace zeroshard::device::cuda {
 
+int64_t CudnnVersion() { return 0; }
+
 absl::StatusOr<std::unique_ptr<Attention>> PlanCudnnAttention(const AttentionSpec&, Device&, CudaStream&) {
   return absl::UnimplementedError(kNoCudnn);
 }

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "zeroshard/device/cuda/cuda_device.h"
+#include "zeroshard/device/cuda/cuda_libraries.h"
 #include "zeroshard/device/cuda/gpus.h"
 #include "zeroshard/device/cuda/near_host.h"
 #include "zeroshard/device/device_registry.h"
@@ -54,6 +55,7 @@ std::string UuidOf(const Device& device) { return static_cast<const CudaDevice&>
                                                                  .memory = &MemoryOfRanksGpu,
                                                                  .make = &MakeRanksGpu,
                                                                  .free_bytes = &LeftOnGpu,
+                                                                 .libraries = &LoadedLibraries,
                                                                  .identity = &UuidOf});
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/integration_tests/train/core_watch.h"
@@ -122,23 +123,32 @@ TEST(TrainOnGpusRefuses, ANetworkInterfaceThatIsNotThereWithThoseThatAre) {
 }
 
 // Each end names both, and says it as why it does not start.
-TEST(TrainOnGpusRefuses, RanksWhoseNcclDiffersWithBothVersions) {
+TEST(TrainOnGpusRefuses, RanksWhoseLibrariesDifferWithBothVersions) {
   const std::string text = WriteFile("text.txt", SomeText(20'000));
-  const std::string store = "--store=file:" + ::testing::TempDir() + "/two_versions";
   Cores();
-  const auto start = [&](const std::string& rank, const std::string& version) {
-    return ToolProcess(
-        "tools/train", {"--backend=nccl", "--data=" + text, "--tokenizer=bytes", store, "--timeout=60"},
-        OnDoubles({"RANK=" + rank, "WORLD_SIZE=2", "LOCAL_RANK=" + rank, "ZEROSHARD_DOUBLE_NCCL=" + version}));
+  struct Library {
+    std::string backend, variable, versions[2], words[2];
   };
-  ToolProcess zero = start("0", "29901"), one = start("1", "29902");
-  for (ToolProcess* rank : {&zero, &one}) {
-    const ToolResult result = rank->Wait();
-    EXPECT_EQ(Cores().Dumps(result), "");
-    EXPECT_EQ(result.code, 2) << result.errors;
-    EXPECT_THAT(LastLine(result.errors),
-                AllOf(StartsWith("error: rank "), HasSubstr("rank 0 has NCCL 2.99.1"), HasSubstr("rank 1 has NCCL 2.99.2"),
-                      HasSubstr("all ranks need one version")));
+  for (const Library& library :
+       {Library{"nccl", "ZEROSHARD_DOUBLE_NCCL=", {"29901", "29902"}, {"NCCL 2.99.1", "NCCL 2.99.2"}},
+        Library{"gloo", "ZEROSHARD_DOUBLE_CUBLASLT=", {"990001", "990002"}, {"cuBLASLt 99.0.1", "cuBLASLt 99.0.2"}}}) {
+    const std::string store = "--store=file:" + ::testing::TempDir() + "/two_versions_" + library.backend;
+    const auto start = [&](int rank) {
+      const std::string number = absl::StrCat(rank);
+      return ToolProcess(
+          "tools/train",
+          {"--backend=" + library.backend, "--device=cuda", "--data=" + text, "--tokenizer=bytes", store, "--timeout=60"},
+          OnDoubles({"RANK=" + number, "WORLD_SIZE=2", "LOCAL_RANK=" + number, library.variable + library.versions[rank]}));
+    };
+    ToolProcess zero = start(0), one = start(1);
+    for (ToolProcess* rank : {&zero, &one}) {
+      const ToolResult result = rank->Wait();
+      EXPECT_EQ(Cores().Dumps(result), "");
+      EXPECT_EQ(result.code, 2) << result.errors;
+      EXPECT_THAT(LastLine(result.errors),
+                  AllOf(StartsWith("error: rank 0 has " + library.words[0]), HasSubstr("rank 1 has " + library.words[1]),
+                        HasSubstr("all ranks need the same version of each library"), HasSubstr("LD_LIBRARY_PATH")));
+    }
   }
 }
 

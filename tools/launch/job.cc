@@ -74,6 +74,7 @@ absl::Status RunRank(const JobPlan& plan, int rank, comm::Store& store, const Ra
     return checked;
   }
   const absl::Status own = CheckOwnDevice(store, {.identity = plan.options.share_gpu ? "" : device::IdentityOf(*device),
+                                                  .libraries = device::LibrariesOf(*device),
                                                   .rank = rank,
                                                   .world_size = plan.world_size,
                                                   .timeout = plan.options.timeout});

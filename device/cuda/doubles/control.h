@@ -13,6 +13,7 @@
 //   ZEROSHARD_DOUBLE_DRIVER   as cudaDriverGetVersion gives it, 0: there is none; default: as the toolkit's
 //   ZEROSHARD_DOUBLE_ARCHITECTURE  90 (default): sm_90; those below 80 have no image of any kernel
 //   ZEROSHARD_DOUBLE_HEURISTIC  which algorithm cuBLASLt's heuristics name first, as SetHeuristic; default 0
+//   ZEROSHARD_DOUBLE_CUBLASLT  as cublasLtGetVersion gives it (130002: 13.0.2); default: the header's
 //   ZEROSHARD_DOUBLE_FAULT    1:SumKernel:5: the fifth launch of that kernel on device 1 reads an illegal address; default: none does
 //   ZEROSHARD_DOUBLE_USERS    a file, to which each process that calls CUDA appends a line with its id; default: none
 // Streams of the highest priority are communication's in those orders, all others compute's.
