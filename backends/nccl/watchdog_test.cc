@@ -125,6 +125,26 @@ TEST(Watchdog, TellsAfterAStepThatRanksCalledOtherOperations) {
   });
 }
 
+// From step 2 on nothing is agreed upon before; a call of a few bytes is recorded late, and is of its step all the same.
+TEST(Watchdog, KnowsTheStepOfACallOfAFewBytes) {
+  comm::MemoryStore store;
+  const auto zero = testing::DoubleDevice(0), one = testing::DoubleDevice(1);
+  auto ranks = testing::JoinRanks({zero.get(), one.get()}, store, {.timeout = absl::Seconds(30), .scratch_bytes = 1 << 12});
+  std::vector<std::thread> threads;
+  for (auto& rank : ranks) {
+    ASSERT_TRUE(rank.ok()) << rank.status();
+    threads.emplace_back([&rank] {
+      for (const int64_t step : {int64_t{0}, kLaterStep}) {
+        (*rank)->device().recorder().SetStep(step);
+        EXPECT_TRUE((*rank)->Barrier({.wait_at_once = true}).Wait().ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(store.TryGet("nccl/1/op/1/0")->has_value());
+  EXPECT_FALSE(store.TryGet("nccl/1/op/2/0")->has_value());
+}
+
 TEST(Watchdog, TellsWhyAnotherRankGaveUpInTheMiddle) {
   NcclGroup group(2);
   group.Run([](comm::Communicator& rank) {
