@@ -18,6 +18,10 @@ constexpr absl::Duration kMostForNews = absl::Seconds(1);
 constexpr absl::Duration kBetweenAsks = absl::Milliseconds(100);
 constexpr int kAsks = 4;
 constexpr absl::Duration kMostForFarewell = absl::Seconds(2);
+// Whoever looks for a value has others to look at.
+constexpr absl::Duration kMostForALook = absl::Seconds(20);
+// What each further call of a rank 0 may take from which nothing has been heard for the whole patience: callers make several.
+constexpr absl::Duration kMostOfTheSilent = absl::Seconds(1);
 
 std::shared_ptr<grpc::Channel> ChannelOver(Socket connection) {
   grpc::ChannelArguments arguments;
@@ -87,19 +91,24 @@ absl::Status RendezvousClient::Join(const StoreMember& member, absl::Time deadli
                                                   who.empty() ? "not all ranks have come" : who));
 }
 
+absl::Time RendezvousClient::AnswerBy() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::max(rank_zero_heard_ + options_.patience, absl::Now() + kMostOfTheSilent);
+}
+
 absl::Status RendezvousClient::Set(std::string_view key, std::string_view value) {
   rendezvous::SetRequest request;
   request.set_key(std::string(key));
   request.set_value(std::string(value));
   rendezvous::SetReply reply;
-  return Call(&Stub::Set, request, reply, absl::Now() + options_.patience, "set");
+  return Call(&Stub::Set, request, reply, AnswerBy(), "set");
 }
 
 absl::StatusOr<std::optional<std::string>> RendezvousClient::Get(std::string_view key) {
   rendezvous::GetRequest request;
   request.set_key(std::string(key));
   rendezvous::GetReply reply;
-  ZS_RETURN_IF_ERROR(Call(&Stub::Get, request, reply, absl::Now() + options_.patience, "get"));
+  ZS_RETURN_IF_ERROR(Call(&Stub::Get, request, reply, std::min(AnswerBy(), absl::Now() + kMostForALook), "get"));
   if (!reply.found()) return std::optional<std::string>();
   return std::optional<std::string>(std::move(*reply.mutable_value()));
 }
@@ -109,7 +118,7 @@ absl::StatusOr<int64_t> RendezvousClient::Add(std::string_view key, int64_t delt
   request.set_key(std::string(key));
   request.set_delta(delta);
   rendezvous::AddReply reply;
-  ZS_RETURN_IF_ERROR(Call(&Stub::Add, request, reply, absl::Now() + options_.patience, "add"));
+  ZS_RETURN_IF_ERROR(Call(&Stub::Add, request, reply, AnswerBy(), "add"));
   return reply.sum();
 }
 
@@ -118,7 +127,7 @@ absl::Status RendezvousClient::Wait(std::vector<std::string>& keys, absl::Durati
   for (const std::string& key : keys) request.add_keys(key);
   rendezvous::WaitReply reply;
   request.set_at_once(timeout <= absl::ZeroDuration());
-  absl::Time deadline = absl::Now() + (request.at_once() ? options_.patience : timeout);
+  const absl::Time deadline = request.at_once() ? AnswerBy() : absl::Now() + timeout;
   absl::Status status = Call(&Stub::Wait, request, reply, deadline, "wait");
   if (absl::IsDeadlineExceeded(status) && !request.at_once()) {
     // Which of them are there after all.

@@ -30,9 +30,10 @@ namespace zeroshard::comm {
 struct ClientOptions {
   int rank = 0;
   std::string token = {};
-  std::string where = {};                       // for messages
-  absl::Duration beat = absl::Seconds(1);       // between two beats
-  absl::Duration patience = absl::Seconds(30);  // of calls that do not wait for other ranks
+  std::string where = {};                  // for messages
+  absl::Duration beat = absl::Seconds(1);  // between two beats
+  // Of calls that do not wait for other ranks, from when rank 0 was heard of last.
+  absl::Duration patience = absl::Seconds(30);
 };
 
 // Thread-safe. Errors of all calls: kUnavailable rank 0 is gone, kDeadlineExceeded it does not answer; and the server's.
@@ -67,6 +68,7 @@ class RendezvousClient final : public RankWatch {
   absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request,
                     Reply& reply, absl::Time deadline, const char* what);
   void Prepare(grpc::ClientContext& context, absl::Time deadline) const;
+  absl::Time AnswerBy() const;
   // Who has not come, where the server can be asked.
   std::string AskWhoIsMissing(absl::Status& status);
   void BeatUntilTold();

@@ -5,10 +5,28 @@
 #include <array>
 #include <memory>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 
 namespace zeroshard::comm {
 namespace {
+
+// A rank 0 that is stopped. A watchdog makes a dozen calls before it gives up.
+TEST(RendezvousClient, WaitsOnceAloneForARankZeroThatDoesNotAnswer) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const Socket server(ends[1]);
+  constexpr absl::Duration kPatience = absl::Seconds(4);
+  RendezvousClient client(Socket(ends[0]), {.patience = kPatience});
+  const absl::Time begin = absl::Now();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(client.Set("a", "b").code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ(client.Get("a").status().code(), absl::StatusCode::kDeadlineExceeded);
+  }
+  EXPECT_GE(absl::Now() - begin, kPatience);
+  EXPECT_LT(absl::Now() - begin, 4 * kPatience);
+}
 
 TEST(RendezvousClient, TellsOfTheOperationThatItsRankBeganLast) {
   std::array<int, 2> ends = {};
