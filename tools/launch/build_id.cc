@@ -28,23 +28,37 @@ std::string_view FindId(std::string_view notes) {
   return {};
 }
 
-// Called for the program first, then for its libraries.
-int ReadProgram(dl_phdr_info* program, size_t /*size*/, void* result) {
-  for (int i = 0; i < program->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = program->dlpi_phdr[i];
+std::string IdOf(const dl_phdr_info& object) {
+  std::string id = "unknown";
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = object.dlpi_phdr[i];
     if (part.p_type != PT_NOTE) continue;
-    const auto* const begin = reinterpret_cast<const char*>(program->dlpi_addr + part.p_vaddr);
-    const std::string_view id = FindId({begin, part.p_memsz});
-    if (!id.empty()) *static_cast<std::string*>(result) = absl::BytesToHexString(absl::string_view(id.data(), id.size()));
+    const auto* const begin = reinterpret_cast<const char*>(object.dlpi_addr + part.p_vaddr);
+    const std::string_view found = FindId({begin, part.p_memsz});
+    if (!found.empty()) id = absl::BytesToHexString(absl::string_view(found.data(), found.size()));
   }
-  return 1;
+  return id;
+}
+
+// Whether it is a shared object of ours (cuda_library.h).
+bool IsOurs(std::string_view path) { return path.substr(path.rfind('/') + 1).starts_with("libzeroshard_cuda"); }
+
+// Called for the program first, then for its libraries.
+int ReadObject(dl_phdr_info* object, size_t /*size*/, void* result) {
+  std::string& id = *static_cast<std::string*>(result);
+  if (id.empty()) {
+    id = IdOf(*object);
+  } else if (IsOurs(object->dlpi_name)) {
+    id += " with " + IdOf(*object);
+  }
+  return 0;
 }
 
 }  // namespace
 
 std::string BuildId() {
-  std::string id = "unknown";
-  dl_iterate_phdr(&ReadProgram, &id);
+  std::string id;
+  dl_iterate_phdr(&ReadObject, &id);
   return id;
 }
 

@@ -1,0 +1,2 @@
+// A shared object that holds something.
+extern "C" int Something() { return 1; }
