@@ -8,10 +8,11 @@ Flights::Flights(device::Device& device) {
   for (Flight& flight : ring_) flight.start = device.MakeEvent();
 }
 
-void Flights::Take(comm::Operation& operation) {
+void Flights::Take(comm::Operation& operation, const comm::OperationHeader& header) {
   std::lock_guard<std::mutex> lock(mutex_);
   Flight& flight = ring_[(first_ + taken_++) % kRing];
   flight.operation = &operation;
+  flight.header = header;
   flight.step = operation.record.step;
   flight.began = false;
   flight.posted_at = absl::Now();
@@ -80,14 +81,11 @@ bool Flights::Ended(uint64_t ticket) {
   return taken_ == 0 || ring_[first_].operation->ticket > ticket;
 }
 
-std::optional<Flights::Oldest> Flights::oldest(int rank, int world_size) {
+std::optional<Flights::Oldest> Flights::oldest() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (taken_ == 0) return std::nullopt;
   const Flight& flight = ring_[first_];
-  return Oldest{.header = comm::MakeHeader(*flight.operation, rank, world_size),
-                .began = flight.began,
-                .posted_at = flight.posted_at,
-                .began_at = flight.began_at};
+  return Oldest{.header = flight.header, .began = flight.began, .posted_at = flight.posted_at, .began_at = flight.began_at};
 }
 
 }  // namespace zeroshard::backends

@@ -8,7 +8,7 @@
 // Thread-safe, but for what is said below.
 //
 // Example:
-//   flights.Take(operation);
+//   flights.Take(operation, comm::MakeHeader(operation, rank, world_size));
 //   Flights::Flight& flight = flights.NextToIssue();   // on the thread that calls NCCL
 //   ... stream.Record(*flight.start) ...
 //   flights.Issue(stream);
@@ -37,6 +37,7 @@ class Flights {
 
   struct Flight {
     comm::Operation* operation = nullptr;
+    comm::OperationHeader header;  // made when it is taken: its label is the caller's again once the device has come past it
     std::unique_ptr<device::Event> start;  // on the stream, once its `after` are done
     int64_t step = -1;
     bool began = false;
@@ -45,7 +46,8 @@ class Flights {
 
   explicit Flights(device::Device& device);
 
-  void Take(comm::Operation& operation);
+  // `header`: this rank's of it (comm::MakeHeader).
+  void Take(comm::Operation& operation, const comm::OperationHeader& header);
   // The oldest that is not issued. For one thread.
   Flight& NextToIssue();
   // Records its end, which is expected (Event::Expect), on the stream. Whoever knows of the end finds it issued.
@@ -63,13 +65,13 @@ class Flights {
   // Whether what has this ticket is in flight no more.
   bool Ended(uint64_t ticket);
 
-  // The oldest as it is now, as this rank's header of it (comm::MakeHeader).
+  // The oldest as it is now.
   struct Oldest {
     comm::OperationHeader header;
     bool began;
     absl::Time posted_at, began_at;
   };
-  std::optional<Oldest> oldest(int rank, int world_size);
+  std::optional<Oldest> oldest();
 
  private:
   static constexpr size_t kRing = comm::Communicator::kRing;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "gtest/gtest.h"
 #include "zeroshard/device/cpu/cpu_device.h"
@@ -21,7 +23,7 @@ class FullStream final : public device::Stream {
   void Record(device::Event& event) override {
     look_ = std::async(std::launch::async, [this] {
       passed_ = flights_.OldestPassed(/*all=*/false);
-      return flights_.oldest(/*rank=*/0, /*world_size=*/2).has_value();
+      return flights_.oldest().has_value();
     });
     seen_ = look_.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
     stream_->Record(event);
@@ -48,7 +50,7 @@ TEST(Flights, AreSeenWhileAnEndWaitsForRoomInTheStreamsQueue) {
   comm::Operation operation;
   operation.end = end.get();
   end->Expect();
-  flights.Take(operation);
+  flights.Take(operation, comm::MakeHeader(operation, 0, 2));
   FullStream stream(*device, flights);
   stream.Record(*flights.NextToIssue().start);
   EXPECT_TRUE(stream.seen());
@@ -58,6 +60,18 @@ TEST(Flights, AreSeenWhileAnEndWaitsForRoomInTheStreamsQueue) {
   EXPECT_EQ(flights.OldestPassed(/*all=*/false), &operation);
   flights.DropOldest();
   EXPECT_TRUE(flights.empty());
+}
+
+// Whoever has waited for an operation takes its label back, before the watchdog has seen it end.
+TEST(Flights, SayWhatTheyAreWithoutTheCallersLabel) {
+  const auto device = device::MakeCpuDevice();
+  Flights flights(*device);
+  comm::Operation operation;
+  std::string label = "h.3";
+  operation.label = label;
+  flights.Take(operation, comm::MakeHeader(operation, 0, 2));
+  label = "...";
+  EXPECT_EQ(std::string_view(flights.oldest()->header.label.data()), "h.3");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // up, left or died.
 //
 // Example:
-//   const Trouble trouble = look_out.Look(flights.oldest(rank, world_size));
+//   const Trouble trouble = look_out.Look(flights.oldest());
 #pragma once
 
 #include <optional>

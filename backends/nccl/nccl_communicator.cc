@@ -115,7 +115,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   // One of a few bytes is recorded, with its step, when it begins; and operations begin as they are posted.
   void DoStart(comm::Operation& operation) override {
     if (operation.record.brief) NoteBegun(operation);
-    flights_.Take(operation);
+    flights_.Take(operation, HeaderOf(operation));
     joined_.thread->Post(*this, operation);
   }
 
@@ -244,13 +244,13 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   }
 
   void LookForTrouble() {
-    const std::optional<Flights::Oldest> oldest = flights_.oldest(own_number(), world_size());
+    const std::optional<Flights::Oldest> oldest = flights_.oldest();
     const Trouble trouble = look_out_->Look(oldest);
     if (trouble.why.ok()) return;
     if (!trouble.in_flight) return Fail(trouble.why);
     // Unless it has ended meanwhile.
     Reap();
-    const std::optional<Flights::Oldest> now = flights_.oldest(own_number(), world_size());
+    const std::optional<Flights::Oldest> now = flights_.oldest();
     if (now && now->header.sequence == oldest->header.sequence) FailBy(oldest->header, trouble.why);
   }
 
