@@ -112,9 +112,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     return CheckCollective(operation, options_.reduction);
   }
 
-  // One of a few bytes is recorded, with its step, when it begins; and operations begin as they are posted.
   void DoStart(comm::Operation& operation) override {
-    if (operation.record.brief) NoteBegun(operation);
     flights_.Take(operation, HeaderOf(operation));
     joined_.thread->Post(*this, operation);
   }
@@ -183,7 +181,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   absl::Status Start(comm::Operation& operation, Flights::Flight& flight) {
     ZS_RETURN_IF_ERROR(steps_.Agree(HeaderOf(operation), flight.step, stop_agreeing_));
     if (!joined_.handle->Enter()) return absl::OkStatus();  // Aborted meanwhile.
-    if (!operation.record.brief) NoteBegun(operation);
+    NoteBegun(operation);
     stream_->Record(*flight.start);
     device::Span* const span = operation.record.span;  // In a trace times are the device's.
     if (span != nullptr) stream_->Stamp(span->begun_ns);
