@@ -13,20 +13,14 @@ using device::DType;
 
 // Note: the rooms of the scratch, in columns of `elements_`. For each of kPieces pieces the sums of all hosts; for each slot a sum
 // that goes to another host, and an input of every other rank of this one.
-class ReduceByHost {
+class ReduceByHost : HostStepRank {
  public:
   // Pieces of which a step may be under way: a piece has a step for each host, at least two.
   static constexpr int kPieces = 2;
   static_assert((kPieces - 1) * 2 >= kStepsBegun - 1);
 
   ReduceByHost(Exchange& exchange, const HostCall& call, const HostGrid& grid)
-      : exchange_(exchange),
-        call_(call),
-        grid_(grid),
-        n_(exchange.world_size()),
-        me_(exchange.rank()),
-        host_(grid.HostOf(me_)),
-        place_(grid.PlaceOf(me_)),
+      : HostStepRank(exchange, call, grid),
         type_(AccumulatorOf(call.in)),
         elements_(ElementsOf(exchange, call, grid, SizeOf(type_))),
         gotten_(exchange.scratch().data()),
@@ -51,12 +45,8 @@ class ReduceByHost {
   int TargetOf(const HostStep& step) const { return (host_ + 1 + step.turn) % grid_.hosts; }
   int SourceOf(const HostStep& step) const { return (host_ + 2 * grid_.hosts - 1 - step.turn) % grid_.hosts; }
 
-  int64_t Count(const HostStep& step, int part) const {
-    return CountIn(PartOf(call_, *step.piece.segment, part, n_), step.piece.columns);
-  }
   const std::byte* Raw(const HostStep& step, int part) const {
-    const HostSegment& segment = *step.piece.segment;
-    return segment.in + (PartOf(call_, segment, part, n_).first + step.piece.columns.first) * call_.in_size();
+    return step.piece.segment->in + First(step, part) * call_.in_size();
   }
   std::byte* Input(const HostStep& step, int place) const {
     const int64_t column = step.slot * (grid_.each - 1) + (place < place_ ? place : place - 1);
@@ -65,17 +55,6 @@ class ReduceByHost {
   std::byte* Sum(const HostStep& step) const { return sums_ + step.slot * elements_ * SizeOf(type_); }
   std::byte* Gotten(const HostStep& step, int host) const {
     return gotten_ + (step.piece_number % kPieces * grid_.hosts + host) * elements_ * SizeOf(type_);
-  }
-  std::span<Transfer> In(const HostStep& step) const { return Transfers(2 * step.slot); }
-  std::span<Transfer> Out(const HostStep& step) const { return Transfers(2 * step.slot + 1); }
-  std::span<Transfer> Transfers(int row) const {
-    return exchange_.transfers().subspan(static_cast<size_t>(row * n_), static_cast<size_t>(n_));
-  }
-  void Send(const HostStep& step, int to, const void* data, int64_t bytes) {
-    if (bytes > 0) Out(step)[static_cast<size_t>(to)] = exchange_.Send(to, data, bytes);
-  }
-  void Receive(const HostStep& step, int from, void* data, int64_t bytes) {
-    if (bytes > 0) In(step)[static_cast<size_t>(from)] = exchange_.Receive(from, data, bytes);
   }
 
   void Begin(const HostStep& step) {
@@ -110,8 +89,7 @@ class ReduceByHost {
 
   // In a piece's last turn every host's sum is there: the others' came in the turns before.
   absl::Status End(const HostStep& step) {
-    ZS_RETURN_IF_ERROR(exchange_.WaitAll(In(step)));
-    ZS_RETURN_IF_ERROR(exchange_.WaitAll(Out(step)));
+    ZS_RETURN_IF_ERROR(WaitAll(step));
     const int64_t count = Count(step, me_);
     if (TargetOf(step) != host_ || count == 0) return absl::OkStatus();
     device::ReduceSpec spec = WholeReduction(call_, n_);
@@ -123,13 +101,6 @@ class ReduceByHost {
     return absl::OkStatus();
   }
 
-  Exchange& exchange_;
-  const HostCall& call_;
-  const HostGrid grid_;
-  const int n_;
-  const int me_;
-  const int host_;
-  const int place_;
   const DType type_;
   const int64_t elements_;
   std::byte* const gotten_;

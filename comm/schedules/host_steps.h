@@ -4,6 +4,8 @@
 // A step is a piece (pieces.h) and a turn in [0, hosts): which host's parts of the piece are under way. All ranks take the steps in
 // the same order. Begin posts what the first half takes; Turn waits for that and posts the second half; End waits for this.
 //
+// HostStepRank is what such a schedule knows of its rank, and has of transfers.
+//
 // Example:
 //   ZS_RETURN_IF_ERROR(RunHostSteps({call, world_size, elements, grid.hosts},
 //                                   [&](const HostStep& step) { post },
@@ -11,9 +13,14 @@
 //                                   [&](const HostStep& step) { return wait; }));
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "absl/status/status.h"
+#include "zeroshard/comm/schedules/exchange.h"
+#include "zeroshard/comm/schedules/host_call.h"
+#include "zeroshard/comm/schedules/host_grid.h"
 #include "zeroshard/comm/schedules/pieces.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -48,6 +55,55 @@ class HostStepCursor {
   PieceCursor pieces_;
   int turns_;
   int64_t number_ = 0;
+};
+
+class HostStepRank {
+ public:
+  HostStepRank(Exchange& exchange, const HostCall& call, const HostGrid& grid)
+      : exchange_(exchange),
+        call_(call),
+        grid_(grid),
+        n_(exchange.world_size()),
+        me_(exchange.rank()),
+        host_(grid.HostOf(me_)),
+        place_(grid.PlaceOf(me_)) {}
+
+ protected:
+  // Of the step's piece, in a rank's part: the first element in the segment, and how many there are.
+  int64_t First(const HostStep& step, int part) const {
+    return PartOf(call_, *step.piece.segment, part, n_).first + step.piece.columns.first;
+  }
+  int64_t Count(const HostStep& step, int part) const {
+    return CountIn(PartOf(call_, *step.piece.segment, part, n_), step.piece.columns);
+  }
+
+  // Nothing is sent of no bytes. At most one transfer each way with each rank in a step.
+  void Send(const HostStep& step, int to, const void* data, int64_t bytes) {
+    if (bytes > 0) Out(step)[static_cast<size_t>(to)] = exchange_.Send(to, data, bytes);
+  }
+  void Receive(const HostStep& step, int from, void* data, int64_t bytes) {
+    if (bytes > 0) In(step)[static_cast<size_t>(from)] = exchange_.Receive(from, data, bytes);
+  }
+  // Of a step, by rank.
+  std::span<Transfer> In(const HostStep& step) const { return Transfers(2 * step.slot); }
+  std::span<Transfer> Out(const HostStep& step) const { return Transfers(2 * step.slot + 1); }
+  absl::Status WaitAll(const HostStep& step) {
+    ZS_RETURN_IF_ERROR(exchange_.WaitAll(In(step)));
+    return exchange_.WaitAll(Out(step));
+  }
+
+  Exchange& exchange_;
+  const HostCall& call_;
+  const HostGrid grid_;
+  const int n_;
+  const int me_;
+  const int host_;
+  const int place_;
+
+ private:
+  std::span<Transfer> Transfers(int row) const {
+    return exchange_.transfers().subspan(static_cast<size_t>(row * n_), static_cast<size_t>(n_));
+  }
 };
 
 // `first`: a cursor at the first step.
