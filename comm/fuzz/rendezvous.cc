@@ -69,31 +69,14 @@ void ReadToken(const std::string& bytes) {
   if (token.ok() && token->has_value()) CHECK_LE((*token)->size(), size_t{kMostTokenBytes});
 }
 
+void ReadAddress(const std::string& bytes) { (void)ParseServiceAddress(bytes); }
+
 }  // namespace
 }  // namespace zeroshard::comm
 
-// The first byte says what the others are.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace zeroshard::comm;  // NOLINT(google-build-using-namespace)
-  if (size == 0) return 0;
-  const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
-    case 0:
-      Greet(bytes);
-      break;
-    case 1:
-      TakeBeat(bytes);
-      break;
-    case 2:
-      TakeValues(bytes);
-      break;
-    case 3:
-      ReadToken(bytes);
-      break;
-    default:
-      (void)ParseServiceAddress(bytes);
-  }
-  return 0;
+  return zeroshard::fuzz::FeedOneOf({&Greet, &TakeBeat, &TakeValues, &ReadToken, &ReadAddress}, data, size);
 }
 
 std::vector<std::string> zeroshard::fuzz::Seeds() {

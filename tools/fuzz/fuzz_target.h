@@ -9,8 +9,10 @@
 //   std::vector<std::string> zeroshard::fuzz::Seeds() { return {Format(something)}; }
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -26,6 +28,19 @@ template <class T>
 std::string BytesOf(const T& value) {
   static_assert(std::is_trivially_copyable_v<T>);
   return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Of a target of several parsers: the first byte of an input says which of them takes the others. Gives what a target does.
+inline int FeedOneOf(std::initializer_list<void (*)(const std::string& bytes)> parsers, const uint8_t* data, size_t size) {
+  if (size > 0) parsers.begin()[data[0] % parsers.size()](std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
+  return 0;
+}
+
+// Whether a message holds nothing that a terminal obeys.
+template <class Text>
+bool Prints(const Text& message) {
+  return std::none_of(message.begin(), message.end(),
+                      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
 }
 
 }  // namespace zeroshard::fuzz

@@ -67,15 +67,9 @@ struct Word {
 }  // namespace
 }  // namespace zeroshard::backends
 
-// The first byte says what the others are.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace zeroshard::backends;  // NOLINT(google-build-using-namespace)
-  if (size == 0) return 0;
-  const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 3 == 0) Greet(bytes);
-  if (data[0] % 3 == 1) ReadEndpoint(bytes);
-  if (data[0] % 3 == 2) HearLine(bytes);
-  return 0;
+  return zeroshard::fuzz::FeedOneOf({&Greet, &ReadEndpoint, &HearLine}, data, size);
 }
 
 std::vector<std::string> zeroshard::fuzz::Seeds() {

@@ -24,57 +24,47 @@ comm::OperationHeader Mine() {
   return comm::MakeHeader(operation, /*rank=*/1, /*world_size=*/2);
 }
 
-void CheckWords(const absl::Status& status) {
-  for (const char c : status.message()) CHECK(static_cast<unsigned char>(c) >= ' ' && c != '\x7f') << status;
-}
+// As this rank, 1 of 2, sees it.
+struct Group {
+  comm::MemoryStore store;
+  GroupNotes notes{store, "group/", /*rank=*/1, /*world_size=*/2};
+};
 
-void ReadHeader(comm::Store& store, GroupNotes& notes, const std::string& bytes) {
-  CHECK(store.Set("group/op/1/0", bytes).ok());
+void ReadHeader(const std::string& bytes) {
+  Group group;
+  CHECK(group.store.Set("group/op/1/0", bytes).ok());
   const std::atomic<bool> stop{false};
-  const absl::Status agreed = notes.Agree(Mine(), absl::Seconds(5), stop);
-  CheckWords(agreed);
+  const absl::Status agreed = group.notes.Agree(Mine(), absl::Seconds(5), stop);
+  CHECK(fuzz::Prints(agreed.message())) << agreed;
   CHECK(agreed.ok() || absl::IsFailedPrecondition(agreed)) << agreed;
-  const absl::Status late = notes.WhoIsLate(Mine(), absl::Seconds(5), absl::ZeroDuration());
-  CheckWords(late);
+  const absl::Status late = group.notes.WhoIsLate(Mine(), absl::Seconds(5), absl::ZeroDuration());
+  CHECK(fuzz::Prints(late.message())) << late;
   CHECK(!late.ok());
 }
 
-void ReadCause(comm::Store& store, GroupNotes& notes, const std::string& bytes) {
-  CHECK(store.Set("group/given_up", bytes).ok());
-  const absl::Status why = notes.WhyGivenUp(/*gone=*/true);
-  CheckWords(why);
+void ReadCause(const std::string& bytes) {
+  Group group;
+  CHECK(group.store.Set("group/given_up", bytes).ok());
+  const absl::Status why = group.notes.WhyGivenUp(/*gone=*/true);
+  CHECK(fuzz::Prints(why.message())) << why;
   if (!why.ok()) CHECK(absl::IsUnavailable(why) || absl::IsFailedPrecondition(why) || absl::IsDeadlineExceeded(why)) << why;
 }
 
-void ReadHash(comm::Store& store, GroupNotes& notes, const std::string& bytes) {
-  CHECK(store.Set("group/step/2", bytes).ok());
-  notes.NoteStep(2, 77);
-  const absl::Status same = notes.CheckSteps();
-  CheckWords(same);
+void ReadHash(const std::string& bytes) {
+  Group group;
+  CHECK(group.store.Set("group/step/2", bytes).ok());
+  group.notes.NoteStep(2, 77);
+  const absl::Status same = group.notes.CheckSteps();
+  CHECK(fuzz::Prints(same.message())) << same;
   CHECK(same.ok() || absl::IsFailedPrecondition(same)) << same;
 }
 
 }  // namespace
 }  // namespace zeroshard::backends
 
-// The first byte says what the others are.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace zeroshard::backends;  // NOLINT(google-build-using-namespace)
-  if (size == 0) return 0;
-  const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  zeroshard::comm::MemoryStore store;
-  GroupNotes notes(store, "group/", /*rank=*/1, /*world_size=*/2);
-  switch (data[0] % 3) {
-    case 0:
-      ReadHeader(store, notes, bytes);
-      break;
-    case 1:
-      ReadCause(store, notes, bytes);
-      break;
-    default:
-      ReadHash(store, notes, bytes);
-  }
-  return 0;
+  return zeroshard::fuzz::FeedOneOf({&ReadHeader, &ReadCause, &ReadHash}, data, size);
 }
 
 std::vector<std::string> zeroshard::fuzz::Seeds() {
