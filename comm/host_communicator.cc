@@ -22,7 +22,7 @@ namespace {
 // What every schedule needs of scratch at the least, for each rank: halving moves a few elements of every part, three times.
 constexpr int64_t kLeastScratchPerRank = 3 * 8 * 16;
 
-// How far behind a record's clock may be (Recorder::Issued::brief).
+// How far behind a record's clock may be (Recorder::IssueBrief).
 constexpr std::chrono::milliseconds kTick{10};
 
 Schedules SchedulesOf(const Transport& transport, const HostOptions& options) {

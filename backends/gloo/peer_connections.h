@@ -31,8 +31,8 @@ using comm::Socket;
 struct PeerSockets {
   Socket data;
   Socket line;
-  int host =
-      0;  // the lowest rank that is on the same host: what HostIdentity says (endpoint.h), as the store gives it to all ranks
+  // The lowest rank on its host (HostIdentity, endpoint.h), the same on all ranks, as the store gives it.
+  int host = 0;
 };
 
 struct ConnectOptions {

@@ -3,7 +3,7 @@
 // does not compute something else than all others.
 //
 // Example:
-//   makers.Note("attention [4, 12, 1024, 64] in bf16", AttentionMaker::kCudnn);
+//   makers.Note("attention [4, 12, 1024, 64] in bf16", kByCudnn);
 //   choices += makers.Text();
 //   ZS_ASSIGN_OR_RETURN(const std::string products, makers.Check(text_of_rank_0));
 #pragma once
