@@ -1,11 +1,13 @@
 #include "zeroshard/backends/nccl/collectives.h"
 
 #include <algorithm>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "zeroshard/backends/nccl/native_reductions.h"
 #include "zeroshard/backends/nccl/tree_reductions.h"
 #include "zeroshard/device/device.h"
+#include "zeroshard/device/status_macros.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -16,44 +18,51 @@ using comm::Segment;
 using device::Array;
 
 // This rank's `in` to its part of `out`, where it does not lie there already.
-void PutOwn(const Lane& lane, const Array& in, const Array& own) {
-  if (in.empty() || in.address() == own.address()) return;
+absl::Status PutOwn(const Lane& lane, const Array& in, const Array& own) {
+  if (in.empty() || in.address() == own.address()) return absl::OkStatus();
+  ZS_RETURN_IF_ERROR(lane.pace->Take(1));
   lane.stream->device().elementwise().Copy(*lane.stream, in, own);
+  return absl::OkStatus();
+}
+
+// call(group, segment) for each, in as many groups as that takes.
+template <class Call>
+absl::Status InGroups(const Lane& lane, std::span<const Segment> segments, Call&& call) {
+  for (auto segment = segments.begin(); segment != segments.end();) {
+    CallGroup group(lane);
+    while (segment != segments.end() && !group.full()) call(group, *segment++);
+    ZS_RETURN_IF_ERROR(group.End());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AllGather(const Lane& lane, const Operation& operation) {
   for (const Segment& segment : operation.segments) {
     const int64_t count = segment.in.elements();
-    if (count != segment.stride && count > 0) PutOwn(lane, segment.in, segment.out.Slice(lane.rank * segment.stride, count));
+    if (count == segment.stride || count == 0) continue;
+    ZS_RETURN_IF_ERROR(PutOwn(lane, segment.in, segment.out.Slice(lane.rank * segment.stride, count)));
   }
-  CallGroup group(lane);
-  for (const Segment& segment : operation.segments) {
+  return InGroups(lane, operation.segments, [&lane](CallGroup& group, const Segment& segment) {
     const int64_t count = segment.in.elements();
-    if (count == segment.stride) {
-      group.AllGather(segment.in, segment.out);
-      continue;
-    }
+    if (count == segment.stride) return group.AllGather(segment.in, segment.out);
     for (int step = 1; step < lane.world_size && count > 0; ++step) {
       const int to = (lane.rank + step) % lane.world_size;
       const int from = (lane.rank + lane.world_size - step) % lane.world_size;
       group.Send(segment.in, to);
       group.Receive(segment.out.Slice(from * segment.stride, count), from);
     }
-  }
-  return group.End();
+  });
 }
 
 absl::Status Broadcast(const Lane& lane, const Operation& operation) {
-  CallGroup group(lane);
-  for (const Segment& segment : operation.segments) {
-    const bool root = lane.rank == operation.root;
-    group.Broadcast(root ? segment.in : segment.out, segment.out, operation.root);
-  }
-  return group.End();
+  return InGroups(lane, operation.segments, [&](CallGroup& group, const Segment& segment) {
+    group.Broadcast(lane.rank == operation.root ? segment.in : segment.out, segment.out, operation.root);
+  });
 }
 
 absl::Status Barrier(const Lane& lane) {
   const Array one = lane.scratch.As(device::DType::kInt32).Slice(0, 1);
+  ZS_RETURN_IF_ERROR(lane.pace->Take(1));
   lane.stream->device().elementwise().Fill(*lane.stream, one, 0);
   CallGroup group(lane);
   group.AllReduce(one, one, ncclSum);

@@ -45,6 +45,11 @@ void CommHandle::Leave() {
   left_.notify_all();
 }
 
+bool CommHandle::closed() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return closed_;
+}
+
 absl::Status CommHandle::AsyncError() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) return absl::OkStatus();

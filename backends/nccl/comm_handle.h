@@ -36,6 +36,8 @@ class CommHandle {
   // Of one thread at a time. False: it is gone, or going.
   bool Enter();
   void Leave();
+  // Whether it is gone, or going: whoever is inside is to leave.
+  bool closed();
   // What NCCL noticed by itself; OK where it is gone.
   absl::Status AsyncError();
 

@@ -18,29 +18,40 @@ void Flights::Take(comm::Operation& operation, const comm::OperationHeader& head
   flight.posted_at = absl::Now();
 }
 
-Flights::Flight& Flights::NextToIssue() {
+int64_t Flights::StepOfNext() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return ring_[(first_ + issued_) % kRing];
+  return Next().step;
 }
 
-// Not under the lock: a call of CUDA waits where a stream's queue is full, for what only the watchdog may end.
+// Events are not recorded under the lock: a call of CUDA waits where a stream's queue is full, for what only the watchdog may end.
+void Flights::Begin(device::Stream& stream) {
+  device::Event* start = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    start = Next().start.get();
+  }
+  stream.Record(*start);
+  std::lock_guard<std::mutex> lock(mutex_);
+  begun_ = true;
+}
+
 void Flights::Issue(device::Stream& stream) {
   device::Event* end = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    end = ring_[(first_ + issued_) % kRing].operation->end;
-    recording_ = true;
+    end = Next().operation->end;
+    begun_ = true;
   }
   stream.Record(*end);
   std::lock_guard<std::mutex> lock(mutex_);
-  recording_ = false;
+  begun_ = false;
   ++issued_;
   recorded_.notify_all();
 }
 
 comm::Operation* Flights::OldestPassed(bool all) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (issued_ == 0 && !recording_) return nullptr;
+  if (issued_ == 0 && !begun_) return nullptr;
   Flight& flight = ring_[first_];
   if (!flight.began && flight.start->Done()) {
     flight.began = true;
@@ -69,11 +80,6 @@ bool Flights::empty() {
 bool Flights::full() {
   std::lock_guard<std::mutex> lock(mutex_);
   return taken_ == kRing;
-}
-
-bool Flights::crowded() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return issued_ >= kMostIssued;
 }
 
 bool Flights::Ended(uint64_t ticket) {

@@ -52,7 +52,7 @@ TEST(Flights, AreSeenWhileAnEndWaitsForRoomInTheStreamsQueue) {
   end->Expect();
   flights.Take(operation, comm::MakeHeader(operation, 0, 2));
   FullStream stream(*device, flights);
-  stream.Record(*flights.NextToIssue().start);
+  flights.Begin(stream);
   EXPECT_TRUE(stream.seen());
   flights.Issue(stream);
   EXPECT_TRUE(stream.seen()) << "the watchdog would have waited, too";
@@ -60,6 +60,23 @@ TEST(Flights, AreSeenWhileAnEndWaitsForRoomInTheStreamsQueue) {
   EXPECT_EQ(flights.OldestPassed(/*all=*/false), &operation);
   flights.DropOldest();
   EXPECT_TRUE(flights.empty());
+}
+
+// It may be long from there to its end: one of many segments is queued little by little.
+TEST(Flights, HaveBegunWhereTheDeviceHasComePastTheStartAndTheEndIsNotRecorded) {
+  const auto device = device::MakeCpuDevice();
+  Flights flights(*device);
+  const auto end = device->MakeEvent();
+  comm::Operation operation;
+  operation.end = end.get();
+  end->Expect();
+  flights.Take(operation, comm::MakeHeader(operation, 0, 2));
+  EXPECT_EQ(flights.OldestPassed(/*all=*/false), nullptr);
+  EXPECT_FALSE(flights.oldest()->began) << "an event that was never recorded is done";
+  const auto stream = device->MakeStream(device::StreamKind::kCommunication);
+  flights.Begin(*stream);
+  EXPECT_EQ(flights.OldestPassed(/*all=*/false), nullptr);
+  EXPECT_TRUE(flights.oldest()->began);
 }
 
 // Whoever has waited for an operation takes its label back, before the watchdog has seen it end.

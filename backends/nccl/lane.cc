@@ -6,6 +6,11 @@
 namespace zeroshard::backends {
 namespace {
 
+// Of a stream's queue, by NCCL 2.28: a group takes a few events and waits, and its first launch; a launch takes eight pairs of a send and a
+// receive at the least, where each has 32 channels.
+constexpr int kEntries = 8;
+constexpr int kCallsOfALaunch = 16;
+
 void* At(const device::Array& array) { return reinterpret_cast<void*>(array.address()); }
 size_t Count(const device::Array& array) { return static_cast<size_t>(array.elements()); }
 
@@ -44,7 +49,8 @@ ncclRedOp_t NcclOp(comm::ReduceOp op) {
   return ncclSum;
 }
 
-CallGroup::CallGroup(const Lane& lane) : lane_(lane) {
+CallGroup::CallGroup(const Lane& lane) : lane_(lane), first_(lane.pace->Take(kEntries)) {
+  if (!first_.ok()) return;
   Keep(ncclGroupStart(), "ncclGroupStart");
   open_ = first_.ok();
 }
@@ -57,52 +63,59 @@ void CallGroup::Keep(ncclResult_t result, const char* call) {
   if (result != ncclSuccess && first_.ok()) first_ = NcclStatus(result, call, lane_.comm);
 }
 
+bool CallGroup::Takes(const device::Array& array) {
+  if (array.empty() || !first_.ok()) return false;
+  ++calls_;
+  return true;
+}
+
 absl::Status CallGroup::End() {
   const device::VendorScope scope;
   if (open_) Keep(ncclGroupEnd(), "ncclGroupEnd");
   open_ = false;
+  lane_.pace->Add(calls_ / kCallsOfALaunch);
   return first_;
 }
 
 void CallGroup::Send(const device::Array& from, int peer) {
-  if (from.empty() || !first_.ok()) return;
+  if (!Takes(from)) return;
   const device::VendorScope scope;
   Keep(ncclSend(At(from), Count(from), NcclType(from.dtype()), peer, lane_.comm, lane_.native), "ncclSend");
 }
 
 void CallGroup::Receive(const device::Array& to, int peer) {
-  if (to.empty() || !first_.ok()) return;
+  if (!Takes(to)) return;
   const device::VendorScope scope;
   Keep(ncclRecv(At(to), Count(to), NcclType(to.dtype()), peer, lane_.comm, lane_.native), "ncclRecv");
 }
 
 void CallGroup::AllGather(const device::Array& in, const device::Array& out) {
-  if (in.empty() || !first_.ok()) return;
+  if (!Takes(in)) return;
   const device::VendorScope scope;
   Keep(ncclAllGather(At(in), At(out), Count(in), NcclType(in.dtype()), lane_.comm, lane_.native), "ncclAllGather");
 }
 
 void CallGroup::Broadcast(const device::Array& in, const device::Array& out, int root) {
-  if (out.empty() || !first_.ok()) return;
+  if (!Takes(out)) return;
   const device::VendorScope scope;
   Keep(ncclBroadcast(At(in), At(out), Count(out), NcclType(out.dtype()), root, lane_.comm, lane_.native), "ncclBroadcast");
 }
 
 void CallGroup::AllReduce(const device::Array& in, const device::Array& out, ncclRedOp_t op) {
-  if (in.empty() || !first_.ok()) return;
+  if (!Takes(in)) return;
   const device::VendorScope scope;
   Keep(ncclAllReduce(At(in), At(out), Count(in), NcclType(in.dtype()), op, lane_.comm, lane_.native), "ncclAllReduce");
 }
 
 void CallGroup::ReduceScatter(const device::Array& in, const device::Array& out, ncclRedOp_t op) {
-  if (out.empty() || !first_.ok()) return;
+  if (!Takes(out)) return;
   const device::VendorScope scope;
   Keep(ncclReduceScatter(At(in), At(out), Count(out), NcclType(in.dtype()), op, lane_.comm, lane_.native),
        "ncclReduceScatter");
 }
 
 void CallGroup::Reduce(const device::Array& in, const device::Array& out, ncclRedOp_t op, int root) {
-  if (in.empty() || !first_.ok()) return;
+  if (!Takes(in)) return;
   const device::VendorScope scope;
   Keep(ncclReduce(At(in), At(out), Count(in), NcclType(in.dtype()), op, root, lane_.comm, lane_.native), "ncclReduce");
 }

@@ -1,4 +1,4 @@
-// Lane: what an operation is carried out on: a NCCL communicator, a stream, and scratch memory, of one rank.
+// Lane: what an operation is carried out on: a NCCL communicator, a stream and its pace, and scratch memory, of one rank.
 //
 // Example:
 //   CallGroup group(lane);
@@ -10,6 +10,7 @@
 #include <nccl.h>
 
 #include "absl/status/status.h"
+#include "zeroshard/backends/nccl/pace.h"
 #include "zeroshard/comm/reduce_op.h"
 #include "zeroshard/device/array.h"
 #include "zeroshard/device/dtype.h"
@@ -21,6 +22,7 @@ struct Lane {
   ncclComm_t comm = nullptr;
   device::Stream* stream = nullptr;
   cudaStream_t native = nullptr;  // the same stream
+  Pace* pace = nullptr;           // of that stream
   int rank = 0;
   int world_size = 1;
   int node_size = 1;      // consecutive ranks of each node, where reductions go by two levels; 1: one level
@@ -33,6 +35,9 @@ ncclRedOp_t NcclOp(comm::ReduceOp op);
 // Calls of NCCL that start together: ncclGroupStart to ncclGroupEnd. Empty arrays are left out. The first error stays, and End gives it.
 class CallGroup {
  public:
+  // As many calls as one group is to have, about: NCCL makes a launch of some of them, and these are in the stream's queue together.
+  static constexpr int kCalls = 1024;
+
   explicit CallGroup(const Lane& lane);
   ~CallGroup();
   CallGroup(const CallGroup&) = delete;
@@ -51,12 +56,18 @@ class CallGroup {
 
   absl::Status End();
 
+  // Whether so many calls are in it; a new group goes on. The same on all ranks where their calls are.
+  bool full() const { return calls_ >= kCalls; }
+
  private:
+  // Whether the next call is to be made; its array is `array`.
+  bool Takes(const device::Array& array);
   void Keep(ncclResult_t result, const char* call);
 
   const Lane& lane_;
   absl::Status first_;
   bool open_ = false;
+  int calls_ = 0;
 };
 
 }  // namespace zeroshard::backends

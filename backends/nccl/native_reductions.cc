@@ -35,6 +35,7 @@ class NativeReduction {
     if (sum.empty() || (!average && sum.address() == out.address())) return absl::OkStatus();
     device::ReduceSpec spec{.in = sum.dtype(), .out = out.dtype()};
     if (average) spec.divisor = lane_.world_size;
+    ZS_RETURN_IF_ERROR(lane_.pace->Take(1));
     const device::cuda::PartsOfRanks alone{.received = {}, .parts = 1, .stride = 0, .own = sum, .own_part = 0};
     return device::cuda::CudaStatus(device::cuda::ReduceParts(lane_.native, spec, alone, out), "scaling a sum");
   }
@@ -76,6 +77,7 @@ class NativeReduction {
       const int64_t n = std::min(step, count - at);
       const Array packed = scratch_.Slice(0, n * lane_.world_size);
       for (int p = 0; p < lane_.world_size; ++p) {
+        ZS_RETURN_IF_ERROR(lane_.pace->Take(1));
         lane_.stream->device().elementwise().Copy(*lane_.stream, segment.in.Slice(p * segment.stride + at, n),
                                                   packed.Slice(p * n, n));
       }

@@ -18,6 +18,7 @@
 #include "zeroshard/backends/nccl/look_out.h"
 #include "zeroshard/backends/nccl/nccl_memory.h"
 #include "zeroshard/backends/nccl/nccl_thread.h"
+#include "zeroshard/backends/nccl/pace.h"
 #include "zeroshard/backends/nccl/registered_memory.h"
 #include "zeroshard/backends/nccl/step_agreement.h"
 #include "zeroshard/backends/nccl/warm_up.h"
@@ -30,7 +31,7 @@ namespace zeroshard::backends {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(5);       // of the watchdog
-constexpr auto kFullTick = std::chrono::microseconds(50);  // while a full ring holds its caller, or a crowd who issues
+constexpr auto kFullTick = std::chrono::microseconds(50);  // while a full ring holds its caller
 constexpr absl::Duration kDrainWithin = absl::Seconds(1);  // of the stream, after an abort
 constexpr absl::Duration kDestroyWithin = absl::Seconds(10);
 constexpr int kSpins = 200;
@@ -71,6 +72,8 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
                         .piece_bytes = std::min(kPieceBytes, static_cast<device::cuda::CudaDevice&>(device()).piece_bytes()),
                         .timeout = options_.timeout});
     if (comm::RankWatch* const watch = joined_.notes->watch(); watch != nullptr) watch->Follow(device().shared_recorder());
+    pace_.emplace(*stream_, *joined_.handle);
+    lane_.pace = &*pace_;
     look_out_.emplace(device(), *joined_.handle, *joined_.notes, options_.timeout);
     watchdog_ = std::thread([this] { Watch(); });
     const int64_t bytes = NcclMemory({.world_size = world_size(), .scratch_bytes = options_.scratch_bytes}).device_bytes;
@@ -161,28 +164,20 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
 
   // On the thread that calls NCCL.
   void Issue(comm::Operation& operation) override {
-    AwaitRoom();
-    Flights::Flight& flight = flights_.NextToIssue();
+    constexpr int kTimes = 4;  // its start, its end, and both in a trace
+    absl::Status started = pace_->Take(static_cast<int>(operation.after().size()) + kTimes);
     for (const device::Event* event : operation.after()) stream_->Wait(*event);
-    absl::Status started = status();
-    if (started.ok()) started = Start(operation, flight);
+    if (started.ok()) started = status();
+    if (started.ok()) started = Start(operation);
     if (!started.ok()) FailBy(HeaderOf(operation), started);
     flights_.Issue(*stream_);
   }
 
-  // "Note: How many are issued" in flights.h. An abort, whoever asked for it, ends the wait: nothing is held on the device then.
-  void AwaitRoom() {
-    while (flights_.crowded() && !aborted_) {
-      Reap();
-      std::this_thread::sleep_for(kFullTick);
-    }
-  }
-
-  absl::Status Start(comm::Operation& operation, Flights::Flight& flight) {
-    ZS_RETURN_IF_ERROR(steps_.Agree(HeaderOf(operation), flight.step, stop_agreeing_));
+  absl::Status Start(comm::Operation& operation) {
+    ZS_RETURN_IF_ERROR(steps_.Agree(HeaderOf(operation), flights_.StepOfNext(), stop_agreeing_));
     if (!joined_.handle->Enter()) return absl::OkStatus();  // Aborted meanwhile.
     NoteBegun(operation);
-    stream_->Record(*flight.start);
+    flights_.Begin(*stream_);
     device::Span* const span = operation.record.span;  // In a trace times are the device's.
     if (span != nullptr) stream_->Stamp(span->begun_ns);
     const device::RangeMarks* const marks = device().recorder().marks();
@@ -269,6 +264,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   const NcclOptions options_;
   Joined joined_;
   device::Stream* const stream_;
+  std::optional<Pace> pace_;  // of the thread that calls NCCL
   Lane lane_;
   std::optional<RegisteredMemory> memory_;
   device::Buffer scratch_;

@@ -6,9 +6,8 @@
 // Note: How an operation ends. Its Work is done when the device has come past it: whoever waits on the host looks at the stream's event,
 // and so does the watchdog. The deadline counts from when the device came to the operation's start. A failed communicator is aborted:
 // NCCL's kernels leave, and all that is outstanding gets the first cause; so a host that blocks for a stream or an event behind such a
-// kernel, as cudaStreamSynchronize does, goes on too. No more are on the device than its queue holds ("Note: How many are issued" in
-// flights.h). Where NCCL does not come back from the abort within `abort_patience`, the process
-// ends with exit code 4 and the cause on the standard error.
+// kernel, as cudaStreamSynchronize does, goes on too. No more is queued than the device takes ("Note: How much is queued" in pace.h). Where
+// NCCL does not come back from the abort within `abort_patience`, the process ends with exit code 4 and the cause on the standard error.
 //
 // Note: Steps. Operations of steps 0 and 1 (as the device's recorder counts them), and where nobody counts the first 256, are agreed upon
 // through the Store before NCCL sees them; after that a hash of each step's operations is compared (group_notes.h).

@@ -75,7 +75,7 @@ class TreeReduction {
         sums_(Wide(0)),
         others_sums_(Wide(1)) {}
 
-  // Pieces of segments until a row is full, one exchange for all of them, and on.
+  // Pieces of segments until a row is full, or they are as many as one group takes; one exchange for all of them, and on.
   absl::Status Run() {
     size_t segment = 0;
     int64_t at = 0;
@@ -118,10 +118,12 @@ class TreeReduction {
 
   Parts PartsOf(size_t segment) const { return {operation_, operation_.segments[segment], lane_.world_size}; }
 
-  // Moves on by as much as a row holds.
+  // Moves on by as much as a row, and a group, holds.
   void Advance(size_t& segment, int64_t& at) const {
+    const auto pieces = static_cast<size_t>(std::max(1, CallGroup::kCalls / (2 * lane_.world_size)));
+    const size_t end = std::min(operation_.segments.size(), segment + pieces);
     int64_t room = row_elements_;
-    while (segment < operation_.segments.size()) {
+    while (segment < end) {
       const int64_t left = PartsOf(segment).Most() - at;
       if (left > room) {
         at += room;
@@ -218,6 +220,7 @@ class TreeReduction {
     if (operation_.op == comm::ReduceOp::kMax) spec.combine = device::Combine::kMax;
     if (operation_.op == comm::ReduceOp::kMin) spec.combine = device::Combine::kMin;
     if (operation_.op == comm::ReduceOp::kAverage && last) spec.divisor = lane_.world_size;
+    ZS_RETURN_IF_ERROR(lane_.pace->Take(1));
     return device::cuda::CudaStatus(device::cuda::ReduceParts(lane_.native, spec, parts, out), "adding the ranks' parts");
   }
 

@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "zeroshard/backends/nccl/doubles/nccl_control.h"
-#include "zeroshard/backends/nccl/flights.h"
 #include "zeroshard/backends/nccl/testing/nccl_group.h"
 #include "zeroshard/device/cuda/doubles/control.h"
 
@@ -87,7 +86,7 @@ TEST(Watchdog, EndsAHostThatBlocksBehindAnOperationOfARankThatIsGone) {
   }
 }
 
-// By its deadline, and by an abort of the rank's own.
+// By its deadline, and by an abort of the rank's own. The double ends the test where more is queued than a device's queue holds.
 TEST(Watchdog, IsHeardThoughMoreIsCalledThanADevicesQueueHolds) {
   for (const bool aborts : {false, true}) {
     NcclGroup group(2, {.timeout = aborts ? absl::Minutes(5) : absl::Milliseconds(300), .scratch_bytes = 1 << 12});
@@ -95,15 +94,12 @@ TEST(Watchdog, IsHeardThoughMoreIsCalledThanADevicesQueueHolds) {
       rank.device().recorder().SetStep(kLaterStep);
       Caller caller(rank);
       ASSERT_TRUE(caller.Sum(8).Wait().ok());
-      const int64_t of_one = rank.wire().sent_bytes(comm::Traffic::kData);
       if (rank.rank() == 1) return;
       std::vector<comm::Work> works;
-      for (size_t i = 0; i < 3 * Flights::kMostIssued; ++i) works.push_back(caller.Sum(8));
+      for (int i = 0; i < comm::Communicator::kRing; ++i) works.push_back(caller.Sum(8));
       if (aborts) rank.Abort(absl::InternalError("the test says so"));
       for (comm::Work& work : works) EXPECT_FALSE(work.Wait().ok());
       EXPECT_EQ(absl::IsDeadlineExceeded(rank.status()), !aborts) << rank.status();
-      const int64_t most = static_cast<int64_t>(Flights::kMostIssued);
-      EXPECT_LE(rank.wire().sent_bytes(comm::Traffic::kData), of_one * (1 + most)) << "more had been queued";
     });
   }
 }

@@ -32,7 +32,7 @@ ThreadEnd& ThisThreadsEnd() {
 
 LateEngine::~LateEngine() {
   for (Queue& queue : queues_) {
-    for (Queued& item : queue.queued) {
+    for (Item& item : queue.queued) {
       if (item.destroy != nullptr) item.destroy(item.closure);
     }
   }
@@ -46,7 +46,7 @@ absl::StatusOr<uint64_t> LateEngine::Allocate(int64_t bytes, std::string_view wh
 void LateEngine::Free(uint64_t address, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const Queue& queue : queues_) {
-    for (const Queued& item : queue.queued) {
+    for (const Item& item : queue.queued) {
       for (const Access& a : item.accesses) {
         if (a.address >= address + static_cast<uint64_t>(bytes) || address >= a.address + static_cast<uint64_t>(a.bytes))
           continue;
@@ -84,7 +84,7 @@ void LateEngine::EndThread(std::thread::id id) {
   threads_.erase(entry);
 }
 
-LateEngine::Queued& LateEngine::Add(Queue& queue, int stream, const char* name, std::span<const Access> accesses) {
+LateEngine::Item& LateEngine::Add(Queue& queue, int stream, const char* name, std::span<const Access> accesses) {
   queue.clock.Merge(ThreadClock());
   queue.unused.clear();
   const uint64_t sequence = ++queue.issued;
@@ -95,7 +95,7 @@ LateEngine::Queued& LateEngine::Add(Queue& queue, int stream, const char* name, 
     }
   }
   queue.clock.Advance(stream, sequence);
-  Queued& item = queue.queued.emplace_back();
+  Item& item = queue.queued.emplace_back();
   item.sequence = sequence;
   item.name = name;
   item.accesses.assign(accesses.begin(), accesses.end());
@@ -105,7 +105,7 @@ LateEngine::Queued& LateEngine::Add(Queue& queue, int stream, const char* name, 
 void LateEngine::Enqueue(int stream, const Operation& operation) {
   std::lock_guard<std::mutex> lock(mutex_);
   Queue& queue = queues_[static_cast<size_t>(stream)];
-  Queued& item = Add(queue, stream, operation.name, operation.accesses);
+  Item& item = Add(queue, stream, operation.name, operation.accesses);
   item.closure = operation.clone(operation.closure);
   item.run = operation.run;
   item.destroy = operation.destroy;
@@ -138,12 +138,12 @@ void LateEngine::RunAsOptionsSay(Queue& queue) {
 
 bool LateEngine::IsReady(const Queue& queue) const {
   if (queue.queued.empty()) return false;
-  const Queued& item = queue.queued.front();
+  const Item& item = queue.queued.front();
   return item.on < 0 || queues_[static_cast<size_t>(item.on)].done >= item.on_sequence;
 }
 
 bool LateEngine::RunFront(Queue& queue) {
-  Queued& item = queue.queued.front();
+  Item& item = queue.queued.front();
   if (item.poll && !item.poll(memory_)) return false;
   if (item.run != nullptr) {
     item.run(item.closure, memory_);
@@ -162,7 +162,7 @@ bool LateEngine::TryDemand(Queue& queue, uint64_t sequence) {
       if (!RunFront(queue)) return false;
       continue;
     }
-    const Queued& wait = queue.queued.front();
+    const Item& wait = queue.queued.front();
     if (!TryDemand(queues_[static_cast<size_t>(wait.on)], wait.on_sequence)) return false;
   }
   return true;
@@ -203,6 +203,11 @@ void LateEngine::Synchronize(int stream) {
   everything_.Merge(clock);
 }
 
+size_t LateEngine::Queued(int stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return queues_[static_cast<size_t>(stream)].queued.size();
+}
+
 void LateEngine::Drain(int stream) {
   std::unique_lock<std::mutex> lock(mutex_);
   Queue& queue = queues_[static_cast<size_t>(stream)];
@@ -238,7 +243,7 @@ void LateEngine::Wait(int stream, const LateRecord& record) {
     if (left_out_ && left_out_->stream == stream && left_out_->index == index) return;
   }
   queue.clock.Merge(record.clock);
-  Queued item;
+  Item item;
   item.sequence = ++queue.issued;
   item.on = record.stream;
   item.on_sequence = record.sequence;

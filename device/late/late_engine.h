@@ -61,6 +61,8 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
   using Poll = std::function<bool(const AddressMap&)>;
   void EnqueuePolled(int stream, const char* name, std::span<const Access> accesses, Poll poll);
   void Synchronize(int stream);
+  // How many operations and waits of the stream have not run.
+  size_t Queued(int stream);
   // Runs all that is queued; the caller learns nothing by it.
   void Drain(int stream);
 
@@ -83,7 +85,7 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
 
  private:
   // A queued operation, or a wait for operation `sequence` of stream `on`.
-  struct Queued {
+  struct Item {
     uint64_t sequence = 0;
     int on = -1;
     uint64_t on_sequence = 0;
@@ -96,7 +98,7 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
   };
   struct Queue {
     StreamKind kind = StreamKind::kCompute;
-    std::deque<Queued> queued;
+    std::deque<Item> queued;
     uint64_t issued = 0, done = 0;
     Clock clock;
     // Waits that ordered anything; of each, whether a later one told all of it again before anything made use of it.
@@ -108,7 +110,7 @@ class LateEngine : public std::enable_shared_from_this<LateEngine> {
   void AwaitRecord(std::unique_lock<std::mutex>& lock, const LateRecord& record);
   Clock& ThreadClock();
   // The next item of `queue`, its accesses logged.
-  Queued& Add(Queue& queue, int stream, const char* name, std::span<const Access> accesses);
+  Item& Add(Queue& queue, int stream, const char* name, std::span<const Access> accesses);
   bool IsReady(const Queue& queue) const;
   // False: not yet.
   bool RunFront(Queue& queue);

@@ -12,6 +12,7 @@
 #include "zeroshard/backends/nccl/doubles/live_comms.h"
 #include "zeroshard/backends/nccl/doubles/queued_group.h"
 #include "zeroshard/device/cuda/doubles/control.h"
+#include "zeroshard/device/cuda/doubles/double_devices.h"
 #include "zeroshard/device/late/end_test.h"
 
 using namespace zeroshard::backends::doubles;  // NOLINT(google-build-using-namespace): the functions are C's
@@ -96,6 +97,11 @@ ncclResult_t ncclGroupEnd() {
   const std::vector<CallArguments> calls = std::exchange(group.calls, {});
   if (calls.empty()) return ncclSuccess;
   const std::shared_ptr<CommState> state = LiveComm(comm, "ncclGroupEnd").state;
+  constexpr size_t kQueue = 1000;
+  if (const size_t queued = group.stream->engine->Queued(group.stream->id); queued > kQueue) {
+    EndTest(absl::StrCat("ncclGroupEnd behind ", queued,
+                         " entries of a stream's queue: it waits for the device there, and no abort is heard"));
+  }
   const auto queued = std::make_shared<QueuedGroup>(state->shared, state->rank);
   for (const CallArguments& call : calls) queued->Add(call);
   ++state->in_flight;
