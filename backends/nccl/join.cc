@@ -14,11 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "glog/logging.h"
 #include "zeroshard/backends/nccl/nccl_environment.h"
 #include "zeroshard/backends/nccl/nccl_errors.h"
+#include "zeroshard/backends/nccl/rank_words.h"
 #include "zeroshard/comm/network_address.h"
 #include "zeroshard/device/cuda/cuda_libraries.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
@@ -73,7 +73,7 @@ absl::Status NotHere(comm::Store& store, const NcclOptions& options, const absl:
 // All ranks are here, with the same libraries. Gives each rank's host.
 absl::StatusOr<std::vector<std::string>> MeetRanks(comm::Store& store, const NcclOptions& options, int version) {
   const std::string mine = absl::StrCat(device::LibraryText("NCCL", version), ", ", device::cuda::LoadedLibraries());
-  ZS_RETURN_IF_ERROR(store.Set(RankKey(options.rank), absl::StrCat(mine, "\n", ThisHost(options))));
+  ZS_RETURN_IF_ERROR(store.Set(RankKey(options.rank), FormatRank({.libraries = mine, .host = ThisHost(options)})));
   std::vector<std::string> keys;
   for (int r = 0; r < options.world_size; ++r) keys.push_back(RankKey(r));
   if (const absl::Status here = store.Wait(keys, options.timeout); !here.ok()) return NotHere(store, options, here);
@@ -81,10 +81,10 @@ absl::StatusOr<std::vector<std::string>> MeetRanks(comm::Store& store, const Ncc
   std::string rank_zeros;
   for (int r = 0; r < options.world_size; ++r) {
     ZS_ASSIGN_OR_RETURN(const std::string told, store.Get(RankKey(r), options.timeout));
-    const std::pair<std::string, std::string> theirs = absl::StrSplit(told, absl::MaxSplits('\n', 1));
-    if (r == 0) rank_zeros = theirs.first;
-    ZS_RETURN_IF_ERROR(device::CheckSameLibraries(/*rank=*/0, rank_zeros, r, theirs.first));
-    hosts.push_back(theirs.second);
+    ZS_ASSIGN_OR_RETURN(RankWords theirs, ParseRank(r, told));
+    if (r == 0) rank_zeros = theirs.libraries;
+    ZS_RETURN_IF_ERROR(device::CheckSameLibraries(/*rank=*/0, rank_zeros, r, theirs.libraries));
+    hosts.push_back(std::move(theirs.host));
   }
   return hosts;
 }
@@ -97,8 +97,7 @@ absl::StatusOr<ncclUniqueId> ShareUniqueId(comm::Store& store, const NcclOptions
     return id;
   }
   ZS_ASSIGN_OR_RETURN(const std::string value, store.Get(kUniqueId, options.timeout));
-  if (value.size() != sizeof id.internal)
-    return absl::FailedPreconditionError("nccl: rank 0's unique id is of another size");
+  ZS_RETURN_IF_ERROR(CheckUniqueId(value, sizeof id.internal));
   std::memcpy(id.internal, value.data(), sizeof id.internal);
   return id;
 }

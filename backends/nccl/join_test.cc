@@ -55,6 +55,23 @@ TEST(Join, TellsOfAnotherVersionOnAnotherRank) {
   EXPECT_THAT(told(nccl + ", cuBLASLt 99.0.1, no cuDNN"), StartsWith("rank 0 has cuBLASLt 99.0.1, rank 1 has cuBLASLt "));
 }
 
+TEST(Join, RefusesWhatNoRankWrites) {
+  const auto device = DoubleDevice(0);
+  const std::string libraries =
+      device::LibraryText("NCCL", NCCL_VERSION_CODE) + ", " + device::cuda::LoadedLibraries() + "\nelsewhere";
+  const auto told = [&](const std::string& rank_zeros, const std::string& unique_id) {
+    comm::MemoryStore store;
+    EXPECT_TRUE(store.Set("nccl/1/rank/0", rank_zeros).ok());
+    EXPECT_TRUE(store.Set("nccl/1/unique_id", unique_id).ok());
+    const auto joined = MakeNcclCommunicator({.device = device.get(), .store = &store, .rank = 1, .world_size = 2});
+    EXPECT_TRUE(absl::IsFailedPrecondition(joined.status())) << joined.status();
+    return std::string(joined.status().message());
+  };
+  EXPECT_THAT(told("NCCL\x1b[2J\nelsewhere", ""), StartsWith("nccl: rank 0 wrote 'NCCL\\x1b[2J\\nelsewhere' (18 bytes)"));
+  EXPECT_THAT(told(libraries, "short"),
+              StartsWith("nccl: rank 0 wrote 'short' (5 bytes) to the store, where it writes NCCL's"));
+}
+
 TEST(Join, NamesTheRanksThatDidNotCome) {
   comm::MemoryStore store;
   const auto device = DoubleDevice(0);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/backends/nccl/rank_words.h"
 #include "zeroshard/device/cpu/host_buffer.h"
 #include "zeroshard/device/round_up.h"
 #include "zeroshard/device/status_macros.h"
@@ -15,19 +16,14 @@
 namespace zeroshard::backends {
 namespace {
 
-constexpr char kRoom[] = "room", kNoRoom[] = "no room", kAt[] = " at ";
 // What CUDA maps memory by, and ncclMemAlloc rounds up to.
 constexpr int64_t kMappedBytes = int64_t{2} << 20;
 
-bool AllAreOne(const std::vector<std::string>& said) {
-  return std::all_of(said.begin(), said.end(), [&](const std::string& one) { return one == said.front(); });
+bool AllTakeOnePlace(const std::vector<PlaceWords>& places) {
+  return std::all_of(places.begin(), places.end(), [&](const PlaceWords& one) { return one == places.front(); });
 }
-
-// Of "1000 at 3:4096".
-std::vector<std::string> SizesIn(const std::vector<std::string>& places) {
-  std::vector<std::string> sizes;
-  for (const std::string& place : places) sizes.push_back(place.substr(0, place.find(kAt)));
-  return sizes;
+bool AllAskForAsMuch(const std::vector<PlaceWords>& places) {
+  return std::all_of(places.begin(), places.end(), [&](const PlaceWords& one) { return one.bytes == places.front().bytes; });
 }
 
 }  // namespace
@@ -53,13 +49,17 @@ class RegisteredMemory::Owner final : public device::Buffer::Owner {
   const int64_t bytes_;
 };
 
-absl::StatusOr<std::vector<std::string>> RegisteredMemory::Tell(std::string_view about, const std::string& mine) {
+template <class T>
+absl::StatusOr<std::vector<T>> RegisteredMemory::Tell(const char* about, const std::string& mine,
+                                                      absl::StatusOr<T> (*parse)(int rank, std::string_view value)) {
   comm::Store& store = options_.notes->store();
-  const auto key = [&](int rank) { return absl::StrCat("memory/", allocations_, "/", std::string(about), "/", rank); };
+  const auto key = [&](int rank) { return absl::StrCat("memory/", allocations_, "/", about, "/", rank); };
   ZS_RETURN_IF_ERROR(store.Set(key(options_.rank), mine));
-  std::vector<std::string> said;
+  std::vector<T> said;
   for (int r = 0; r < options_.world_size; ++r) {
-    ZS_ASSIGN_OR_RETURN(said.emplace_back(), store.Get(key(r), options_.timeout));
+    ZS_ASSIGN_OR_RETURN(const std::string value, store.Get(key(r), options_.timeout));
+    ZS_ASSIGN_OR_RETURN(const auto one, parse(options_.notes->Number(r), value));
+    said.push_back(one);
   }
   return said;
 }
@@ -85,16 +85,16 @@ absl::StatusOr<RegisteredMemory::Part> RegisteredMemory::TakeNewPiece(int64_t by
                                      .thread = options_.thread,
                                      .timeout = options_.timeout},
                                     piece_bytes);
-  const absl::StatusOr<std::vector<std::string>> rooms = Tell("room", made.ok() ? kRoom : kNoRoom);
+  const auto rooms = Tell("room", FormatRoom(made.ok()), &ParseRoom);
   if (!made.ok()) {
     return device::AllocationError(absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes: ", made.status().message())),
                                    what, options_.device->ledger());
   }
   ZS_RETURN_IF_ERROR(rooms.status());
   for (size_t r = 0; r < rooms->size(); ++r) {
-    if ((*rooms)[r] != kRoom) {
-      return absl::ResourceExhaustedError(absl::StrCat("rank ", r, " has no memory for ", std::string(what)));
-    }
+    if ((*rooms)[r]) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", options_.notes->Number(static_cast<int>(r)), " has no memory for ", std::string(what)));
   }
   ZS_RETURN_IF_ERROR((*made)->Register(symmetric, what));
   if (symmetric) pieces_[windows_++] = *made;
@@ -127,12 +127,12 @@ absl::StatusOr<device::Buffer> RegisteredMemory::Allocate(int64_t bytes, device:
     if (part.piece != nullptr) part.piece->Give(part.offset, wanted);
     part = {};
   };
-  const auto places = Tell("place", absl::StrCat(bytes, kAt, part.number, ":", part.offset));
-  const bool one_place = places.ok() && part.piece != nullptr && AllAreOne(*places);
+  const auto places = Tell("place", FormatPlace({.bytes = bytes, .piece = part.number, .offset = part.offset}), &ParsePlace);
+  const bool one_place = places.ok() && part.piece != nullptr && AllTakeOnePlace(*places);
   if (!one_place) give_back();
   ZS_RETURN_IF_ERROR(places.status());
   if (!one_place) {
-    ZS_ASSIGN_OR_RETURN(part, TakeNewPiece(wanted, AllAreOne(SizesIn(*places)), what));
+    ZS_ASSIGN_OR_RETURN(part, TakeNewPiece(wanted, AllAskForAsMuch(*places), what));
   }
   const uint64_t address = part.piece->address() + static_cast<uint64_t>(part.offset);
   auto owner = std::make_unique<Owner>(part, wanted, options_.device->ledger(), use, bytes);

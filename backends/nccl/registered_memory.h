@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -59,8 +60,10 @@ class RegisteredMemory {
 
   Part TakeFromPieces(int64_t bytes);
   absl::StatusOr<Part> TakeNewPiece(int64_t bytes, bool symmetric, std::string_view what);
-  // What every rank says, once all have.
-  absl::StatusOr<std::vector<std::string>> Tell(std::string_view about, const std::string& mine);
+  // What every rank says, once all have; each as `parse` reads it.
+  template <class T>
+  absl::StatusOr<std::vector<T>> Tell(const char* about, const std::string& mine,
+                                      absl::StatusOr<T> (*parse)(int rank, std::string_view value));
   absl::Status Zero(const Part& part, int64_t bytes);
 
   const RegisterOptions options_;
