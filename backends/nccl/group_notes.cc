@@ -115,7 +115,8 @@ void GroupNotes::Leave() { store_.Set(LeftKey(rank_), "").IgnoreError(); }
 
 absl::Status GroupNotes::WhyGivenUp(bool gone) {
   const auto given_up = store_.TryGet(kGivenUp);
-  if (given_up.ok() && given_up->has_value()) {
+  if (!given_up.ok()) return absl::OkStatus();  // A store that does not answer is asked no more.
+  if (given_up->has_value()) {
     const std::vector<std::string> parts = absl::StrSplit(**given_up, absl::MaxSplits(' ', 2));
     int rank = -1, code = 0;
     if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &rank) && absl::SimpleAtoi(parts[1], &code) && rank != rank_ &&
@@ -124,8 +125,10 @@ absl::Status GroupNotes::WhyGivenUp(bool gone) {
     }
   }
   for (int r = 0; gone && r < world_size_; ++r) {
-    const auto left = r == rank_ ? std::optional<std::string>() : store_.TryGet(LeftKey(r)).value_or(std::nullopt);
-    if (left) return absl::UnavailableError(absl::StrCat("rank ", Number(r), " has left"));
+    if (r == rank_) continue;
+    const auto left = store_.TryGet(LeftKey(r));
+    if (!left.ok()) return absl::OkStatus();
+    if (left->has_value()) return absl::UnavailableError(absl::StrCat("rank ", Number(r), " has left"));
   }
   return absl::OkStatus();
 }

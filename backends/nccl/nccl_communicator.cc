@@ -1,27 +1,23 @@
 #include "zeroshard/backends/nccl/nccl_communicator.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "zeroshard/backends/nccl/collectives.h"
 #include "zeroshard/backends/nccl/comm_handle.h"
 #include "zeroshard/backends/nccl/flights.h"
 #include "zeroshard/backends/nccl/group_notes.h"
 #include "zeroshard/backends/nccl/join.h"
-#include "zeroshard/backends/nccl/look_out.h"
 #include "zeroshard/backends/nccl/nccl_memory.h"
 #include "zeroshard/backends/nccl/nccl_thread.h"
 #include "zeroshard/backends/nccl/pace.h"
 #include "zeroshard/backends/nccl/registered_memory.h"
 #include "zeroshard/backends/nccl/step_agreement.h"
 #include "zeroshard/backends/nccl/warm_up.h"
+#include "zeroshard/backends/nccl/watchdog.h"
 #include "zeroshard/comm/operation_header.h"
 #include "zeroshard/device/cuda/cuda_device.h"
 #include "zeroshard/device/cuda/cuda_stream.h"
@@ -30,15 +26,12 @@
 namespace zeroshard::backends {
 namespace {
 
-constexpr auto kTick = std::chrono::milliseconds(5);       // of the watchdog
-constexpr auto kFullTick = std::chrono::microseconds(50);  // while a full ring holds its caller
-constexpr absl::Duration kDrainWithin = absl::Seconds(1);  // of the stream, after an abort
 constexpr absl::Duration kDestroyWithin = absl::Seconds(10);
 constexpr int kSpins = 200;
 // Of NCCL's memory: what a small model's buffers fit into together. Larger ones have a piece each, and there is one of each kind.
 constexpr int64_t kPieceBytes = int64_t{16} << 20;
 
-class NcclCommunicator final : public comm::Communicator, private NcclThread::Issuer {
+class NcclCommunicator final : public comm::Communicator, private NcclThread::Issuer, private Watched {
  public:
   NcclCommunicator(const NcclOptions& options, Joined joined)
       : Communicator(*options.device, options.rank, options.world_size),
@@ -74,8 +67,14 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     if (comm::RankWatch* const watch = joined_.notes->watch(); watch != nullptr) watch->Follow(device().shared_recorder());
     pace_.emplace(*stream_, *joined_.handle);
     lane_.pace = &*pace_;
-    look_out_.emplace(device(), *joined_.handle, *joined_.notes, options_.timeout);
-    watchdog_ = std::thread([this] { Watch(); });
+    watchdog_.emplace(WatchOptions{.communicator = this,
+                                   .watched = this,
+                                   .stream = stream_,
+                                   .handle = joined_.handle,
+                                   .notes = joined_.notes.get(),
+                                   .flights = &flights_,
+                                   .timeout = options_.timeout,
+                                   .abort_patience = options_.abort_patience});
     const int64_t bytes = NcclMemory({.world_size = world_size(), .scratch_bytes = options_.scratch_bytes}).device_bytes;
     device().ledger().Predict(device::Use::kCommunication, bytes);
     ZS_ASSIGN_OR_RETURN(scratch_, DoAllocate(bytes, device::Use::kCommunication, "scratch of collectives"));
@@ -85,29 +84,18 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
 
   ~NcclCommunicator() override {
     LeaveFamily();
-    if (!watchdog_.joinable()) return;
-    stop_agreeing_ = true;
-    Reap();  // What ended as a stream knows, and the watchdog does not yet.
+    if (!watchdog_) return;
+    watchdog_->Reap();  // What ended as a stream knows, and the watchdog does not yet.
     if (!flights_.empty()) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
-    if (!left_in_peace_ && status().ok()) joined_.notes->Leave();
-    // Nobody says that the others are here to destroy it together, but where all took leave.
-    leave_ = !left_in_peace_ || !status().ok();
-    wake_.notify_all();
-    while (!flights_.empty() || (leave_ && !aborted_))
-      std::this_thread::sleep_for(kTick);  // The watchdog's, or the process ends.
+    const bool in_peace = watchdog_->TakeLeave();
     scratch_ = {};
-    if (!leave_) {
+    if (in_peace) {
       joined_.thread
           ->Call(
               "ncclCommDestroy", [handle = joined_.handle] { return handle->Destroy(); }, kDestroyWithin)
           .IgnoreError();
     }
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    watchdog_.join();
+    watchdog_.reset();
   }
 
  private:
@@ -124,7 +112,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   void DoHurry(uint64_t ticket, WaitKind kind) override {
     if (kind != WaitKind::kHost) return;
     for (int i = 0; !flights_.Ended(ticket); ++i) {
-      Reap();
+      watchdog_->Reap();
       if (i < kSpins) {
         __builtin_ia32_pause();
       } else {
@@ -134,8 +122,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   }
 
   void DoAbort(const absl::Status& /*cause*/) override {
-    stop_agreeing_ = true;
-    wake_.notify_all();
+    if (watchdog_) watchdog_->GiveUp();
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(std::span<const int> members, int rank, uint64_t id) override {
@@ -169,12 +156,12 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     for (const device::Event* event : operation.after()) stream_->Wait(*event);
     if (started.ok()) started = status();
     if (started.ok()) started = Start(operation);
-    if (!started.ok()) FailBy(HeaderOf(operation), started);
+    if (!started.ok()) watchdog_->FailBy(HeaderOf(operation), started);
     flights_.Issue(*stream_);
   }
 
   absl::Status Start(comm::Operation& operation) {
-    ZS_RETURN_IF_ERROR(steps_.Agree(HeaderOf(operation), flights_.StepOfNext(), stop_agreeing_));
+    ZS_RETURN_IF_ERROR(steps_.Agree(HeaderOf(operation), flights_.StepOfNext(), watchdog_->giving_up()));
     if (!joined_.handle->Enter()) return absl::OkStatus();  // Aborted meanwhile.
     NoteBegun(operation);
     flights_.Begin(*stream_);
@@ -190,70 +177,8 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     return started;
   }
 
-  // Finishes what the device has come past, in order. Of a failed communicator nothing before the abort is through, and then all, with
-  // its error; `all`: whatever the device says.
-  void Reap(bool all = false) {
-    std::lock_guard<std::mutex> reap(reap_mutex_);
-    while (status().ok() || aborted_) {
-      comm::Operation* const operation = flights_.OldestPassed(all);
-      if (operation == nullptr) return;
-      const absl::Status ended = status();
-      if (!ended.ok() && !aborted_) return;
-      if (ended.ok() && operation->kind == comm::OpKind::kFinalize) left_in_peace_ = true;
-      flights_.DropOldest();
-      Finish(*operation, ended);
-    }
-  }
-
-  // The communicator fails by what happened to that operation.
-  void FailBy(const comm::OperationHeader& operation, const absl::Status& why) {
-    if (!status().ok()) return;
-    Fail(Explained(operation, group(), why, joined_.notes->watch()));
-    wake_.notify_all();
-  }
-
-  void Watch() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (!stop_) {
-      wake_.wait_for(lock, flights_.full() ? std::chrono::nanoseconds(kFullTick) : kTick,
-                     [this] { return stop_ || ((leave_ || !status().ok()) && !aborted_); });
-      if (stop_) return;
-      lock.unlock();
-      Look();
-      lock.lock();
-    }
-  }
-
-  void Look() {
-    Reap();
-    if (status().ok() && !leave_) LookForTrouble();
-    if (status().ok() && !leave_) return;
-    if (!aborted_) {
-      AbortComm();
-      // A broken device does nothing more, and says so at once.
-      if (!device().status().ok()) stream_->Synchronize();
-    }
-    Reap(/*all=*/absl::Now() > aborted_at_ + kDrainWithin);
-  }
-
-  void LookForTrouble() {
-    const std::optional<Flights::Oldest> oldest = flights_.oldest();
-    const Trouble trouble = look_out_->Look(oldest);
-    if (trouble.why.ok()) return;
-    if (!trouble.in_flight) return Fail(trouble.why);
-    // Unless it has ended meanwhile.
-    Reap();
-    const std::optional<Flights::Oldest> now = flights_.oldest();
-    if (now && now->header.sequence == oldest->header.sequence) FailBy(oldest->header, trouble.why);
-  }
-
-  void AbortComm() {
-    stop_agreeing_ = true;
-    if (!status().ok()) joined_.notes->GiveUp(status());
-    if (!joined_.handle->Abort(options_.abort_patience)) LeaveProcess(status(), options_.abort_patience);
-    aborted_at_ = absl::Now();
-    aborted_ = true;
-  }
+  void HasFailed(const absl::Status& cause) override { Fail(cause); }
+  void HasEnded(comm::Operation& operation, const absl::Status& status) override { Finish(operation, status); }
 
   // Among the ranks of the communicator that all others were split from.
   int own_number() const { return joined_.notes->Number(rank()); }
@@ -270,20 +195,8 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
   device::Buffer scratch_;
 
   Flights flights_;
-  StepAgreement steps_;              // of the thread that calls NCCL
-  std::optional<LookOut> look_out_;  // of the watchdog
-
-  std::mutex reap_mutex_;  // one thread finishes at a time
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;
-
-  std::atomic<bool> stop_agreeing_{false};
-  std::atomic<bool> leave_{false};
-  std::atomic<bool> aborted_{false};
-  std::atomic<bool> left_in_peace_{false};
-  absl::Time aborted_at_ = absl::InfinitePast();
-  std::thread watchdog_;
+  StepAgreement steps_;  // of the thread that calls NCCL
+  std::optional<Watchdog> watchdog_;
 };
 
 }  // namespace

@@ -1,12 +1,18 @@
 // What the watchdog notices, and how it ends a run that NCCL does not let end.
 
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "zeroshard/backends/nccl/doubles/nccl_control.h"
 #include "zeroshard/backends/nccl/testing/nccl_group.h"
@@ -102,6 +108,67 @@ TEST(Watchdog, IsHeardThoughMoreIsCalledThanADevicesQueueHolds) {
       EXPECT_EQ(absl::IsDeadlineExceeded(rank.status()), !aborts) << rank.status();
     });
   }
+}
+
+// A store that answers nobody, as a rank 0's that is stopped, from the moment it is told so until it is told to go on.
+class SilentStore final : public comm::Store {
+ public:
+  void SetSilent(bool silent) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    silent_ = silent;
+    changed_.notify_all();
+  }
+  bool silent() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return silent_;
+  }
+  std::string Describe() const override { return "the store of the test"; }
+
+ private:
+  void Await() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return !silent_; });
+  }
+  absl::Status DoSet(std::string_view key, std::string_view value) override {
+    Await();
+    return store_.Set(key, value);
+  }
+  absl::StatusOr<std::optional<std::string>> DoTryGet(std::string_view key) override {
+    Await();
+    return store_.TryGet(key);
+  }
+  absl::StatusOr<int64_t> DoAdd(std::string_view key, int64_t delta) override {
+    Await();
+    return store_.Add(key, delta);
+  }
+  void DoPause(int /*round*/, absl::Duration limit) override { absl::SleepFor(std::min(limit, absl::Milliseconds(1))); }
+
+  comm::MemoryStore store_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool silent_ = false;
+};
+
+TEST(Watchdog, AbortsThoughTheStoreDoesNotAnswer) {
+  SilentStore store;
+  const auto zero = testing::DoubleDevice(0), one = testing::DoubleDevice(1);
+  auto ranks =
+      testing::JoinRanks({zero.get(), one.get()}, store, {.timeout = absl::Milliseconds(300), .scratch_bytes = 1 << 12});
+  for (auto& rank : ranks) ASSERT_TRUE(rank.ok()) << rank.status();
+  for (auto& rank : ranks) (*rank)->device().recorder().SetStep(kLaterStep);
+  std::thread first([&] { EXPECT_TRUE(Caller(**ranks[0]).Sum(5).Wait().ok()); });
+  EXPECT_TRUE(Caller(**ranks[1]).Sum(5).Wait().ok());
+  first.join();
+  store.SetSilent(true);
+  const absl::Status told = Caller(**ranks[0]).Sum(7).Wait();  // Rank 1 does not come.
+  EXPECT_TRUE(store.silent());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(told)) << told;
+  EXPECT_TRUE(absl::StrContains(told.message(),
+                                "7 elements), 28 bytes, over nccl: it has not ended within 300ms of its start "
+                                "on the device; the store of the test under nccl/1/, where ranks say what they are in, does "
+                                "not answer"))
+      << told;
+  store.SetSilent(false);
 }
 
 TEST(Watchdog, TellsAfterAStepThatRanksCalledOtherOperations) {
