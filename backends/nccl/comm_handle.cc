@@ -1,5 +1,6 @@
 #include "zeroshard/backends/nccl/comm_handle.h"
 
+#include <cuda_runtime_api.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -32,6 +33,8 @@ void CommHandle::End::Set() {
   done = true;
   changed.notify_all();
 }
+
+CommHandle::CommHandle(ncclComm_t comm) : comm_(comm), end_(std::make_shared<End>()) { ncclCommCuDevice(comm_, &device_); }
 
 bool CommHandle::Enter() {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -66,7 +69,9 @@ bool CommHandle::Abort(absl::Duration patience) {
     closed_ = true;
     left_.wait_for(lock, kLeaveWithin, [this] { return !inside_; });
   }
-  std::thread([comm = comm_, end = end_] {
+  // NCCL puts back which device the thread had, and that makes a context there: on a new thread it would be device 0.
+  std::thread([comm = comm_, device = device_, end = end_] {
+    cudaSetDevice(device);
     ncclCommAbort(comm);
     end->Set();
   }).detach();

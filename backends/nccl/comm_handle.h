@@ -27,7 +27,8 @@ namespace zeroshard::backends {
 
 class CommHandle {
  public:
-  explicit CommHandle(ncclComm_t comm) : comm_(comm), end_(std::make_shared<End>()) {}
+  // `comm` is made, and has a device.
+  explicit CommHandle(ncclComm_t comm);
   CommHandle(const CommHandle&) = delete;
   CommHandle& operator=(const CommHandle&) = delete;
 
@@ -41,7 +42,7 @@ class CommHandle {
   // What NCCL noticed by itself; OK where it is gone.
   absl::Status AsyncError();
 
-  // ncclCommAbort, on a thread of its own. False: NCCL has not come back from it within `patience`. A second call does nothing.
+  // ncclCommAbort, on a thread of its own with the communicator's device. False: NCCL has not come back from it within `patience`. A second call does nothing.
   bool Abort(absl::Duration patience);
   // After an Enter that was refused: holds the caller until NCCL is done with the communicator, and so with what was registered for it.
   // False: it is not within `patience`.
@@ -60,6 +61,7 @@ class CommHandle {
   };
 
   const ncclComm_t comm_;
+  int device_ = 0;
   const std::shared_ptr<End> end_;
   std::mutex mutex_;
   std::condition_variable left_;

@@ -138,6 +138,7 @@ absl::StatusOr<Surroundings> LookAround(std::string_view interface) {
     ZS_ASSIGN_OR_RETURN(const comm::NetworkAddress address, comm::ChooseAddress(here, interface, {}));
     found.interface = absl::StrCat("=", address.interface);
   }
+  ZS_RETURN_IF_ERROR(CheckVariables());
   const char* const by_the_user = std::getenv("NCCL_SOCKET_IFNAME");
   ZS_RETURN_IF_ERROR(CheckInterface(by_the_user == nullptr ? found.interface : by_the_user, here));
   ZS_RETURN_IF_ERROR(NcclStatus(ncclGetVersion(&found.version), "ncclGetVersion"));

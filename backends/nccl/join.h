@@ -37,7 +37,7 @@ struct Surroundings {
   std::string interface = {};  // for NCCL_SOCKET_IFNAME; empty: NCCL's choice
 };
 // What NCCL will find here; `interface` is ours to name, where the user has not set the variable. Changes nothing.
-// Errors: kInvalidArgument: no such network interface; an older NCCL than built against.
+// Errors: kInvalidArgument: no such network interface; a variable that is refused (CheckVariables); an older NCCL than built against.
 absl::StatusOr<Surroundings> LookAround(std::string_view interface);
 
 // Collective over options.world_size ranks. Errors: see MakeNcclCommunicator.

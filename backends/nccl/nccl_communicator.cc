@@ -79,7 +79,7 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
     device().ledger().Predict(device::Use::kCommunication, bytes);
     ZS_ASSIGN_OR_RETURN(scratch_, DoAllocate(bytes, device::Use::kCommunication, "scratch of collectives"));
     lane_.scratch = scratch_.array(device::DType::kUint8);
-    return WarmUp(lane_, *joined_.thread, options_.timeout);
+    return WarmUp(lane_, joined_.handle, *joined_.thread, options_.timeout);
   }
 
   ~NcclCommunicator() override {

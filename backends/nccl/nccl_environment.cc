@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "zeroshard/comm/peer_words.h"
 
 namespace zeroshard::backends {
 namespace {
@@ -28,7 +29,29 @@ bool Fits(std::string_view name, std::string_view pattern, bool whole) {
   return whole ? name == pattern : name.substr(0, pattern.size()) == pattern;
 }
 
+// What NCCL, whose configuration these stand above, is to have. Its own files may set them where the environment does not.
+struct Wanted {
+  const char* name;
+  const char* value;
+  const char* why;
+};
+constexpr Wanted kWanted[] = {
+    {"NCCL_COMM_BLOCKING", "1", "calls would come back before anything is queued"},
+    {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "0", "a part that is dropped would abort the whole"},
+};
+
 }  // namespace
+
+absl::Status CheckVariables() {
+  for (const Wanted& wanted : kWanted) {
+    const char* const set = std::getenv(wanted.name);
+    // As NCCL reads it.
+    if (set == nullptr || *set == '\0' || std::strtoll(set, nullptr, 0) == std::atoi(wanted.value)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(wanted.name, "=", comm::PeerWords(set), ": ", wanted.why,
+                                                   ": unset the variable, or set it to ", wanted.value));
+  }
+  return absl::OkStatus();
+}
 
 std::vector<std::string> PrepareEnvironment(const NcclEnvironment& environment) {
   static std::mutex mutex;
@@ -36,6 +59,7 @@ std::vector<std::string> PrepareEnvironment(const NcclEnvironment& environment) 
   std::lock_guard<std::mutex> lock(mutex);
   if (by_the_user != nullptr) return *by_the_user;
   by_the_user = new std::vector<std::string>(SetByTheUser());
+  for (const Wanted& wanted : kWanted) setenv(wanted.name, wanted.value, /*overwrite=*/0);
   setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   setenv("NCCL_RAS_ENABLE", "0", /*overwrite=*/0);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);

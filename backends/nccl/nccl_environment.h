@@ -1,6 +1,7 @@
 // What NCCL reads from the environment: what we set there, what the user set, and whether the network interface that it names is there.
 //
-// What the user has set wins, and is given back to be shown. We set NCCL_RUNTIME_CONNECT=0 (all connections are made with the
+// What the user has set wins, and is given back to be shown; what we cannot live with is refused: communicators that do not block
+// (NCCL_COMM_BLOCKING=0), and parts that share the whole's resources, and so its abort (NCCL_COMM_SPLIT_SHARE_RESOURCES=1). We set NCCL_RUNTIME_CONNECT=0 (all connections are made with the
 // communicator, so that no collective blocks the host later), NCCL_RAS_ENABLE=0 (or every process listens on port 28028),
 // NCCL_LAUNCH_ORDER_IMPLICIT=1 (a rank's communicators have streams of their own, and kernels that two ranks' GPUs began in unlike orders
 // could wait for each other for ever: they begin in the order of the calls, which is one on all ranks), and, for ranks that share a GPU, a
@@ -26,6 +27,9 @@ struct NcclEnvironment {
   std::string interface = {};  // for NCCL_SOCKET_IFNAME; empty: NCCL's choice
   bool share_gpu = false;
 };
+
+// Errors: kInvalidArgument one of NCCL's variables has a value that is refused (see above).
+absl::Status CheckVariables();
 
 // Sets what the user has not, once in a process, before the first call of NCCL. What the user had set, "NCCL_DEBUG=INFO", sorted.
 std::vector<std::string> PrepareEnvironment(const NcclEnvironment& environment);

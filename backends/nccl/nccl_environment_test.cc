@@ -1,6 +1,8 @@
 #include "zeroshard/backends/nccl/nccl_environment.h"
 
 #include <cstdlib>
+#include <string>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(NcclEnvironment, TakesWhatFitsOfTheInterfacesThatAreUp) {
   const std::vector<comm::NetworkAddress> here = {{.interface = "lo"}, {.interface = "eth0"}, {.interface = "docker0"}};
@@ -25,6 +28,21 @@ TEST(NcclEnvironment, TakesWhatFitsOfTheInterfacesThatAreUp) {
   }
 }
 
+TEST(NcclEnvironment, RefusesWhatWouldAbortOrReturnTooEarly) {
+  for (const auto& [name, refused, taken] :
+       {std::tuple("NCCL_COMM_BLOCKING", "0", "0x1"), std::tuple("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1", "0")}) {
+    EXPECT_TRUE(CheckVariables().ok());
+    setenv(name, refused, 1);
+    const absl::Status status = CheckVariables();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), StartsWith(std::string(name) + "=" + refused + ": "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("unset the variable"));
+    setenv(name, taken, 1);
+    EXPECT_TRUE(CheckVariables().ok());
+    unsetenv(name);
+  }
+}
+
 TEST(NcclEnvironment, LeavesWhatTheUserSetAndShowsIt) {
   setenv("NCCL_RAS_ENABLE", "1", 1);
   setenv("NCCL_ALGO", "Ring", 1);
@@ -36,6 +54,8 @@ TEST(NcclEnvironment, LeavesWhatTheUserSetAndShowsIt) {
   EXPECT_STREQ(std::getenv("NCCL_RAS_ENABLE"), "1");
   EXPECT_STREQ(std::getenv("NCCL_RUNTIME_CONNECT"), "0");
   EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
+  EXPECT_STREQ(std::getenv("NCCL_COMM_BLOCKING"), "1");
+  EXPECT_STREQ(std::getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES"), "0");
   EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "=eth7");
   EXPECT_STREQ(std::getenv("NCCL_HOSTID"), "zeroshard-rank-3");
   // What was set by us is not taken for the user's.

@@ -1,5 +1,7 @@
 #include "zeroshard/backends/nccl/warm_up.h"
 
+#include <utility>
+
 #include "zeroshard/device/device.h"
 #include "zeroshard/device/status_macros.h"
 
@@ -29,12 +31,15 @@ absl::Status Parts(const Lane& lane, const device::Array& whole, const device::A
 
 }  // namespace
 
-absl::Status WarmUp(const Lane& lane, NcclThread& thread, absl::Duration timeout) {
-  const auto warm_up = [lane] {
+absl::Status WarmUp(const Lane& lane, std::shared_ptr<CommHandle> handle, NcclThread& thread, absl::Duration timeout) {
+  const auto warm_up = [lane, handle = std::move(handle)] {
     const device::Array whole = lane.scratch.As(device::DType::kFloat32).Slice(0, lane.world_size);
     const device::Array own = whole.Slice(lane.rank, 1);
-    ZS_RETURN_IF_ERROR(Collectives(lane, whole, own));
-    ZS_RETURN_IF_ERROR(Parts(lane, whole, own));
+    if (!handle->Enter()) return absl::CancelledError("the communicator was aborted");
+    absl::Status queued = Collectives(lane, whole, own);
+    if (queued.ok()) queued = Parts(lane, whole, own);
+    handle->Leave();
+    ZS_RETURN_IF_ERROR(queued);
     lane.stream->Synchronize();
     return lane.stream->device().status();
   };

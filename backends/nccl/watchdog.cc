@@ -60,6 +60,8 @@ void Watchdog::Reap(bool all) {
     if (operation == nullptr) return;
     const absl::Status ended = status();
     if (!ended.ok() && !aborted_) return;
+    // On a broken device all events are done, and nothing is: the next look fails the communicator.
+    if (ended.ok() && !options_.stream->device().status().ok()) return;
     if (ended.ok() && operation->kind == comm::OpKind::kFinalize) left_in_peace_ = true;
     options_.flights->DropOldest();
     options_.watched->HasEnded(*operation, ended);
@@ -103,7 +105,10 @@ void Watchdog::LookForTrouble() {
 void Watchdog::AbortComm() {
   giving_up_ = true;
   if (!status().ok()) look_out_.GiveUp(status());
-  if (!options_.handle->Abort(options_.abort_patience)) LeaveProcess(status(), options_.abort_patience);
+  if (!options_.handle->Abort(options_.abort_patience)) {
+    const absl::Status dropped = absl::AbortedError("a communicator is dropped, which other ranks may still use");
+    LeaveProcess(status().ok() ? dropped : status(), options_.abort_patience);
+  }
   aborted_at_ = absl::Now();
   aborted_ = true;
 }

@@ -235,6 +235,22 @@ TEST(Watchdog, EndsAllWorkWhereTheDeviceIsBroken) {
   device::cuda::doubles::MendDevices();
 }
 
+// Its fault comes while the operation waits for another rank: all events are done then.
+TEST(Watchdog, TakesNothingForDoneOnADeviceThatBreaksMeanwhile) {
+  NcclGroup group(2);
+  group.Run([](comm::Communicator& rank) {
+    rank.device().recorder().SetStep(kLaterStep);
+    Caller caller(rank);
+    ASSERT_TRUE(caller.Sum(5).Wait().ok());
+    if (rank.rank() == 0) return;
+    comm::Work work = caller.Sum(7);
+    device::cuda::doubles::BreakDevice(1, cudaErrorIllegalAddress);
+    const absl::Status told = work.Wait();
+    EXPECT_TRUE(absl::StrContains(told.message(), "an illegal memory access was encountered")) << told;
+  });
+  device::cuda::doubles::MendDevices();
+}
+
 TEST(Watchdog, IsNotNeededToDropAPartWhoseOperationsHaveEnded) {
   NcclGroup group(2);
   group.Run([](comm::Communicator& rank) {

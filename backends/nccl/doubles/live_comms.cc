@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "zeroshard/device/cuda/doubles/double_devices.h"
 #include "zeroshard/device/late/end_test.h"
 
 namespace zeroshard::backends::doubles {
@@ -33,6 +34,7 @@ ncclResult_t MakeComm(const SharedPlace& place, int rank, int world_size, ncclCo
   auto comm = std::make_unique<ncclComm>();
   comm->state = std::make_shared<CommState>();
   comm->state->rank = rank;
+  comm->device = device::cuda::doubles::CurrentDevice();
   comm->state->shared = SharedGroup::Open(place, rank, world_size);
   if (comm->state->shared == nullptr) return ncclRemoteError;
   std::lock_guard<std::mutex> lock(Live().mutex);
@@ -46,7 +48,14 @@ ncclComm& LiveComm(ncclComm_t comm, const char* call) {
   return *Find(comm, call)->second;
 }
 
+ncclComm& LiveCommHere(ncclComm_t comm, const char* call) {
+  ncclComm& live = LiveComm(comm, call);
+  device::cuda::doubles::CheckCurrent(live.device, call);
+  return live;
+}
+
 std::unique_ptr<ncclComm> TakeComm(ncclComm_t comm, const char* call) {
+  LiveCommHere(comm, call);
   std::lock_guard<std::mutex> lock(Live().mutex);
   const auto found = Find(comm, call);
   std::unique_ptr<ncclComm> taken = std::move(found->second);

@@ -2,7 +2,7 @@
 //
 // Example:
 //   ncclResult_t made = MakeComm(place, rank, world_size, &comm);
-//   ncclComm& live = LiveComm(comm, "ncclAllGather");   // ends the test where it is gone
+//   ncclComm& live = LiveCommHere(comm, "ncclAllGather");   // ends the test where it is gone
 //   std::unique_ptr<ncclComm> last = TakeComm(comm, "ncclCommDestroy");
 #pragma once
 
@@ -40,6 +40,7 @@ struct ncclComm {
   // Changed by the thread that calls NCCL, by Register and Deregister alone: others look at all communicators'.
   std::map<const void*, zeroshard::backends::doubles::Registered> registered;
   int windows = 0;  // so far
+  int device = 0;   // the current one of the thread that made it
 };
 
 namespace zeroshard::backends::doubles {
@@ -48,6 +49,8 @@ namespace zeroshard::backends::doubles {
 ncclResult_t MakeComm(const SharedPlace& place, int rank, int world_size, ncclComm_t* made);
 // For the call of that name, which ends the test where the communicator is gone.
 ncclComm& LiveComm(ncclComm_t comm, const char* call);
+// The same; ends the test also where this thread's current device is not the communicator's.
+ncclComm& LiveCommHere(ncclComm_t comm, const char* call);
 // The same, and it is gone.
 std::unique_ptr<ncclComm> TakeComm(ncclComm_t comm, const char* call);
 

@@ -59,7 +59,7 @@ int PlaceOf(const ncclComm& comm, const void* address) {
 }
 
 ncclResult_t Queue(ncclComm_t comm, cudaStream_t stream, CallArguments call, const char* name) {
-  ncclComm& on = LiveComm(comm, name);
+  ncclComm& on = LiveCommHere(comm, name);
   if (!group.open) EndTest(absl::StrCat(name, " outside a group, where ours never is"));
   if (group.comm != nullptr && (group.comm != comm || group.stream != stream)) {
     EndTest("a group of two communicators or streams, which ours never is");
@@ -96,7 +96,7 @@ ncclResult_t ncclGroupEnd() {
   const ncclComm_t comm = std::exchange(group.comm, nullptr);
   const std::vector<CallArguments> calls = std::exchange(group.calls, {});
   if (calls.empty()) return ncclSuccess;
-  const std::shared_ptr<CommState> state = LiveComm(comm, "ncclGroupEnd").state;
+  const std::shared_ptr<CommState> state = LiveCommHere(comm, "ncclGroupEnd").state;
   constexpr size_t kQueue = 1000;
   if (const size_t queued = group.stream->engine->Queued(group.stream->id); queued > kQueue) {
     EndTest(absl::StrCat("ncclGroupEnd behind ", queued,

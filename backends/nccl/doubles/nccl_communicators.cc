@@ -72,7 +72,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int world_size, ncclUnique
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
-  ncclComm& whole = LiveComm(comm, "ncclCommSplit");
+  ncclComm& whole = LiveCommHere(comm, "ncclCommSplit");
   if (config == nullptr || config->blocking != 1) EndTest("a communicator that does not block, which ours never is");
   CommState& state = *whole.state;
   const int64_t choice = (static_cast<int64_t>(color) << 32) + key;
@@ -96,6 +96,11 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   LiveComm(comm, "ncclCommGetAsyncError");
   *error = ncclSuccess;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
+  *device = LiveComm(comm, "ncclCommCuDevice").device;
   return ncclSuccess;
 }
 

@@ -2,8 +2,9 @@
 //
 // The double carries NCCL's calls, those that we make, between processes and threads over shared memory; operations are queued on the
 // streams of the CUDA runtime's double. It ends the test by name (exit code 99) where NCCL leaves undefined what happens: ranks whose
-// calls differ, or whose memory lies elsewhere in a window, a communicator that is used when it is gone or destroyed while it is used, a
-// group that is left open or ends behind a stream's full queue, memory that is registered on one rank and not on another; and at any other call of NCCL. Its sums go down from the last rank, rounded at every hop:
+// calls differ, or whose memory lies elsewhere in a window, a communicator that is used when it is gone, or on a thread with another
+// device, or destroyed while it is used, a group that is left open or ends behind a stream's full queue, memory that is registered on one
+// rank and not on another; and at any other call of NCCL. Its sums go down from the last rank, rounded at every hop:
 // not by our tree, on purpose. Its maximum and minimum drop NaN, as NCCL's.
 //
 // Example:

@@ -47,18 +47,18 @@ ncclResult_t ncclMemFree(void* address) {
 
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* address, size_t bytes, void** handle) {
   if (register_fails) return ncclInvalidUsage;
-  Register(LiveComm(comm, "ncclCommRegister"), address, {bytes, false});
+  Register(LiveCommHere(comm, "ncclCommRegister"), address, {bytes, false});
   *handle = address;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  Deregister(LiveComm(comm, "ncclCommDeregister"), handle, "ncclCommDeregister");
+  Deregister(LiveCommHere(comm, "ncclCommDeregister"), handle, "ncclCommDeregister");
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes, ncclWindow_t* window, int flags) {
-  ncclComm& on = LiveComm(comm, "ncclCommWindowRegister");
+  ncclComm& on = LiveCommHere(comm, "ncclCommWindowRegister");
   if (flags != NCCL_WIN_COLL_SYMMETRIC) EndTest("a window that is not symmetric, which ours always is");
   if (bytes % NCCL_WIN_REQUIRED_ALIGNMENT != 0) EndTest("a window of no whole pages");
   const std::vector<int64_t> sizes =
@@ -78,7 +78,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  Deregister(LiveComm(comm, "ncclCommWindowDeregister"), window, "ncclCommWindowDeregister");
+  Deregister(LiveCommHere(comm, "ncclCommWindowDeregister"), window, "ncclCommWindowDeregister");
   return ncclSuccess;
 }
 
