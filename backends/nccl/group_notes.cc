@@ -111,7 +111,12 @@ void GroupNotes::GiveUp(const absl::Status& cause) {
   if (!told.ok()) LOG(WARNING) << "nccl: cannot tell the other ranks: " << told.message();
 }
 
-void GroupNotes::Leave() { store_.Set(LeftKey(rank_), "").IgnoreError(); }
+void GroupNotes::Leave(absl::Duration patience) {
+  if (!store_.Set(LeftKey(rank_), "").ok()) return;
+  std::vector<std::string> all;
+  for (int r = 0; r < world_size_; ++r) all.push_back(LeftKey(r));
+  store_.Wait(all, patience).IgnoreError();
+}
 
 absl::Status GroupNotes::WhyGivenUp(bool gone) {
   const auto given_up = store_.TryGet(kGivenUp);

@@ -132,6 +132,21 @@ TEST(Join, FallsBackFromWindowsToRegistrationToPlainMemory) {
   doubles::SetNcclRegisterFails(false);
 }
 
+// The double ends the test where the memory of a call is a window on one rank and not on another.
+TEST(Join, TakesAWindowBackThatAnotherRankDoesNotHave) {
+  for (const int fails : {0, 1}) {
+    testing::NcclGroup group(2);
+    doubles::SetNcclWindowFails(fails);
+    group.Run([](comm::Communicator& rank) {
+      const auto buffer = rank.Allocate(4000, device::Use::kParameters, "flat");
+      ASSERT_TRUE(buffer.ok()) << buffer.status();
+      const device::Array x = buffer->array(device::DType::kInt32);
+      EXPECT_TRUE(rank.AllReduce(x, x, comm::ReduceOp::kSum).Wait().ok());
+    });
+    doubles::SetNcclWindowFails(-1);
+  }
+}
+
 TEST(Join, GivesMemoryOfUnlikeSizesToRanksThatAskForIt) {
   testing::NcclGroup group(2);
   group.Run([](comm::Communicator& rank) {

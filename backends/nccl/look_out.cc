@@ -63,8 +63,8 @@ void LookOut::GiveUp(const absl::Status& cause) {
   store_.Do([&notes = notes_, cause] { notes.GiveUp(cause); }, kTellWithin);
 }
 
-void LookOut::Leave() {
-  store_.Do([&notes = notes_] { notes.Leave(); }, kTellWithin);
+void LookOut::Leave(absl::Duration patience) {
+  store_.Do([&notes = notes_, patience] { notes.Leave(patience); }, kTellWithin + patience);
 }
 
 Trouble LookOut::LookAtStore() {

@@ -41,9 +41,9 @@ class LookOut {
   // For one thread, which calls it often, with the oldest operation. After a deadline it asks the others, which takes up to kAnswerWithin.
   Trouble Look(const std::optional<Flights::Oldest>& oldest);
 
-  // Tells the others (GroupNotes::GiveUp, Leave), where the Store takes it within kTellWithin.
+  // Tells the others (GroupNotes::GiveUp, Leave), where the Store takes it within kTellWithin. Leave waits for them, too.
   void GiveUp(const absl::Status& cause);
-  void Leave();
+  void Leave(absl::Duration patience);
 
  private:
   static constexpr absl::Duration kAnswerWithin = absl::Seconds(4);

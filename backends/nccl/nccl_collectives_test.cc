@@ -22,7 +22,9 @@ MemoryStore& NewStore() {
 std::vector<std::unique_ptr<Communicator>> MakeNcclRanks(const std::vector<device::Device*>& devices,
                                                          const HostOptions& options) {
   std::vector<std::unique_ptr<Communicator>> ranks;
-  const backends::NcclOptions nccl{.timeout = options.timeout, .scratch_bytes = options.scratch_bytes};
+  // Ranks are dropped one after the other.
+  const backends::NcclOptions nccl{
+      .timeout = options.timeout, .scratch_bytes = options.scratch_bytes, .leave_patience = absl::ZeroDuration()};
   for (auto& rank : backends::testing::JoinRanks(devices, NewStore(), nccl)) {
     EXPECT_TRUE(rank.ok()) << rank.status();
     ranks.push_back(*std::move(rank));

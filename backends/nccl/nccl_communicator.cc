@@ -74,7 +74,8 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
                                    .notes = joined_.notes.get(),
                                    .flights = &flights_,
                                    .timeout = options_.timeout,
-                                   .abort_patience = options_.abort_patience});
+                                   .abort_patience = options_.abort_patience,
+                                   .leave_patience = options_.leave_patience});
     const int64_t bytes = NcclMemory({.world_size = world_size(), .scratch_bytes = options_.scratch_bytes}).device_bytes;
     device().ledger().Predict(device::Use::kCommunication, bytes);
     ZS_ASSIGN_OR_RETURN(scratch_, DoAllocate(bytes, device::Use::kCommunication, "scratch of collectives"));
@@ -84,7 +85,10 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
 
   ~NcclCommunicator() override {
     LeaveFamily();
-    if (!watchdog_) return;
+    if (!watchdog_) {
+      if (joined_.handle != nullptr) joined_.handle->Abort(options_.abort_patience);  // A part of this rank alone.
+      return;
+    }
     watchdog_->Reap();  // What ended as a stream knows, and the watchdog does not yet.
     if (!flights_.empty()) Abort(absl::FailedPreconditionError("the communicator was dropped with operations in flight"));
     const bool in_peace = watchdog_->TakeLeave();

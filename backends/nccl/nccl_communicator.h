@@ -41,7 +41,8 @@ struct NcclOptions {
   bool share_gpu = false;                     // ranks may share a GPU: one NCCL_HOSTID each
   int64_t scratch_bytes = kNcclScratchBytes;  // of device memory, allocated here
   absl::Duration abort_patience = absl::Seconds(10);
-  std::string host = {};  // tests: taken for this rank's host
+  absl::Duration leave_patience = absl::Seconds(2);  // for the others to drop it too; see watchdog.h
+  std::string host = {};                             // tests: taken for this rank's host
 };
 
 // Collective over the job's ranks.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostLibraries = 1000, kMostHost = 500;  // characters
 constexpr size_t kMostShown = 60;                         // of what makes no sense
-constexpr char kAt[] = " at ", kRoom[] = "room", kNoRoom[] = "no room";
+constexpr char kAt[] = " at ", kYes[] = "yes", kNo[] = "no";
 
 bool IsPrinted(unsigned char c) { return c >= ' ' && c != '\x7f'; }
 bool IsPrintedAscii(unsigned char c) { return IsPrinted(c) && c < '\x7f'; }
@@ -69,12 +69,12 @@ absl::StatusOr<PlaceWords> ParsePlace(int rank, std::string_view value) {
   return Strange(rank, value, "how many bytes it asks for and where, as in '1000 at 3:4096'");
 }
 
-std::string FormatRoom(bool has_room) { return has_room ? kRoom : kNoRoom; }
+std::string FormatYes(bool yes) { return yes ? kYes : kNo; }
 
-absl::StatusOr<bool> ParseRoom(int rank, std::string_view value) {
-  if (value == kRoom) return true;
-  if (value == kNoRoom) return false;
-  return Strange(rank, value, "'room' or 'no room'");
+absl::StatusOr<bool> ParseYes(int rank, std::string_view value) {
+  if (value == kYes) return true;
+  if (value == kNo) return false;
+  return Strange(rank, value, "'yes' or 'no'");
 }
 
 }  // namespace zeroshard::backends

@@ -40,8 +40,8 @@ struct PlaceWords {
 std::string FormatPlace(const PlaceWords& place);
 absl::StatusOr<PlaceWords> ParsePlace(int rank, std::string_view value);
 
-// Whether a rank has the memory that all are taking.
-std::string FormatRoom(bool has_room);
-absl::StatusOr<bool> ParseRoom(int rank, std::string_view value);
+// Whether a rank has what all are taking.
+std::string FormatYes(bool yes);
+absl::StatusOr<bool> ParseYes(int rank, std::string_view value);
 
 }  // namespace zeroshard::backends

@@ -35,8 +35,8 @@ TEST(RankWords, AreReadAsTheyAreWritten) {
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, place);
   }
-  EXPECT_TRUE(ParseRoom(3, FormatRoom(true)).value());
-  EXPECT_FALSE(ParseRoom(3, FormatRoom(false)).value());
+  EXPECT_TRUE(ParseYes(3, FormatYes(true)).value());
+  EXPECT_FALSE(ParseYes(3, FormatYes(false)).value());
 }
 
 TEST(RankWords, OfLibrariesAndAHostAreTwoLines) {
@@ -87,18 +87,18 @@ TEST(RankWords, OfAPlaceAreThreeNumbers) {
   ExpectStrange(ParsePlace(2, std::string(1 << 20, '9') + " at 3:4096").status(), 2);
 }
 
-TEST(RankWords, OfRoomAreTwo) {
-  for (const std::string& value : {std::string(), std::string("roo"), std::string("room "), std::string("no  room"),
-                                   std::string("room\0", 5), std::string("\x1b[2J\xff"), std::string(1 << 20, 'r')}) {
-    ExpectStrange(ParseRoom(1, value).status(), 1);
+TEST(RankWords, OfAnAnswerAreTwo) {
+  for (const std::string& value : {std::string(), std::string("ye"), std::string("yes "), std::string("no "),
+                                   std::string("no\0", 3), std::string("\x1b[2J\xff"), std::string(1 << 20, 'r')}) {
+    ExpectStrange(ParseYes(1, value).status(), 1);
   }
 }
 
 TEST(RankWords, ThatMakeNoSenseAreShownAsFarAsATerminalMay) {
-  EXPECT_EQ(ParseRoom(1, "a\x1b[2J").status().message(),
-            "nccl: rank 1 wrote 'a\\x1b[2J' (5 bytes) to the store, where it writes 'room' or 'no room': start the same "
+  EXPECT_EQ(ParseYes(1, "a\x1b[2J").status().message(),
+            "nccl: rank 1 wrote 'a\\x1b[2J' (5 bytes) to the store, where it writes 'yes' or 'no': start the same "
             "program on all ranks, and nothing else with this job's store");
-  EXPECT_THAT(std::string(ParseRoom(1, std::string(100, 'b')).status().message()),
+  EXPECT_THAT(std::string(ParseYes(1, std::string(100, 'b')).status().message()),
               HasSubstr(" wrote '" + std::string(60, 'b') + "...' (100 bytes) to"));
 }
 

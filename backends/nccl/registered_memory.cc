@@ -85,7 +85,7 @@ absl::StatusOr<RegisteredMemory::Part> RegisteredMemory::TakeNewPiece(int64_t by
                                      .thread = options_.thread,
                                      .timeout = options_.timeout},
                                     piece_bytes);
-  const auto rooms = Tell("room", FormatRoom(made.ok()), &ParseRoom);
+  const auto rooms = Tell("room", FormatYes(made.ok()), &ParseYes);
   if (!made.ok()) {
     return device::AllocationError(absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes: ", made.status().message())),
                                    what, options_.device->ledger());
@@ -96,10 +96,18 @@ absl::StatusOr<RegisteredMemory::Part> RegisteredMemory::TakeNewPiece(int64_t by
     return absl::ResourceExhaustedError(
         absl::StrCat("rank ", options_.notes->Number(static_cast<int>(r)), " has no memory for ", std::string(what)));
   }
-  ZS_RETURN_IF_ERROR((*made)->Register(symmetric, what));
+  ZS_RETURN_IF_ERROR(Register(**made, symmetric, what));
   if (symmetric) pieces_[windows_++] = *made;
   (*made)->Take(bytes);
   return Part{.piece = *std::move(made)};
+}
+
+absl::Status RegisteredMemory::Register(RegisteredPiece& piece, bool symmetric, std::string_view what) {
+  if (!symmetric) return piece.RegisterAlone(what);
+  ZS_ASSIGN_OR_RETURN(const bool window, piece.RegisterWindow());
+  ZS_ASSIGN_OR_RETURN(const std::vector<bool> windows, Tell("window", FormatYes(window), &ParseYes));
+  if (std::find(windows.begin(), windows.end(), false) == windows.end()) return absl::OkStatus();
+  return piece.RegisterAlone(what);
 }
 
 // On NCCL's thread, whose stream it is; what this one knows of the memory's last use goes with the event.

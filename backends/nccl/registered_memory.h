@@ -60,6 +60,8 @@ class RegisteredMemory {
 
   Part TakeFromPieces(int64_t bytes);
   absl::StatusOr<Part> TakeNewPiece(int64_t bytes, bool symmetric, std::string_view what);
+  // As a window on all ranks, or on none: NCCL would carry the same call in two ways. Collective.
+  absl::Status Register(RegisteredPiece& piece, bool symmetric, std::string_view what);
   // What every rank says, once all have; each as `parse` reads it.
   template <class T>
   absl::StatusOr<std::vector<T>> Tell(const char* about, const std::string& mine,

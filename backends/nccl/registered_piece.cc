@@ -59,26 +59,41 @@ absl::Status RegisteredPiece::Drop(CommHandle& handle, const Memory& memory, abs
   return first;
 }
 
-absl::Status RegisteredPiece::Register(bool symmetric, std::string_view what) {
-  return options_.thread->Call(
+absl::StatusOr<bool> RegisteredPiece::RegisterWindow() {
+  ZS_RETURN_IF_ERROR(options_.thread->Call(
       "ncclCommWindowRegister",
-      [memory = memory_, bytes = bytes_, handle = options_.handle, symmetric, name = std::string(what)] {
+      [memory = memory_, bytes = bytes_, handle = options_.handle] {
         if (!handle->Enter()) return absl::OkStatus();
-        const auto size = static_cast<size_t>(bytes);
-        if (symmetric && ncclCommWindowRegister(handle->get(), memory->address, size, &memory->window,
-                                                NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess) {
+        if (ncclCommWindowRegister(handle->get(), memory->address, static_cast<size_t>(bytes), &memory->window,
+                                   NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess) {
           memory->window = nullptr;
         }
-        if (memory->window == nullptr &&
-            ncclCommRegister(handle->get(), memory->address, size, &memory->registration) != ncclSuccess) {
+        handle->Leave();
+        return absl::OkStatus();
+      },
+      options_.timeout));
+  return memory_->window != nullptr;
+}
+
+absl::Status RegisteredPiece::RegisterAlone(std::string_view what) {
+  return options_.thread->Call(
+      "ncclCommRegister",
+      [memory = memory_, bytes = bytes_, handle = options_.handle, name = std::string(what)] {
+        if (!handle->Enter()) return absl::OkStatus();
+        absl::Status dropped;
+        if (memory->window != nullptr) {
+          dropped = NcclStatus(ncclCommWindowDeregister(handle->get(), memory->window), "ncclCommWindowDeregister");
+        }
+        memory->window = nullptr;
+        if (ncclCommRegister(handle->get(), memory->address, static_cast<size_t>(bytes), &memory->registration) !=
+            ncclSuccess) {
           memory->registration = nullptr;
         }
         handle->Leave();
-        if (memory->window != nullptr) return absl::OkStatus();
         LOG(INFO) << "nccl: memory for " << name << ", " << bytes << " bytes: "
                   << (memory->registration != nullptr ? "registered by ncclCommRegister, not as a symmetric window"
                                                       : "not registered: NCCL copies through its own buffers");
-        return absl::OkStatus();
+        return dropped;
       },
       options_.timeout);
 }

@@ -4,7 +4,7 @@
 //
 // Example:
 //   ZS_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredPiece> piece, RegisteredPiece::Make(options, 16 << 20));
-//   ZS_RETURN_IF_ERROR(piece->Register(/*symmetric=*/true, "gradients"));
+//   ZS_ASSIGN_OR_RETURN(const bool window, piece->RegisterWindow());   // the others ask for theirs, too
 //   std::optional<int64_t> offset = piece->Take(4096);
 #pragma once
 
@@ -39,9 +39,10 @@ class RegisteredPiece {
   RegisteredPiece(const RegisteredPiece&) = delete;
   RegisteredPiece& operator=(const RegisteredPiece&) = delete;
 
-  // As a symmetric window, which is collective, where `symmetric` and NCCL has such windows here; else by ncclCommRegister; else not, which
-  // is logged. Errors: kDeadlineExceeded.
-  absl::Status Register(bool symmetric, std::string_view what);
+  // As a symmetric window, which is collective. Whether it is one, which NCCL may not have here. Errors: kDeadlineExceeded.
+  absl::StatusOr<bool> RegisterWindow();
+  // By ncclCommRegister; else not, which is logged. It is no window afterwards. Errors: kDeadlineExceeded.
+  absl::Status RegisterAlone(std::string_view what);
 
   uint64_t address() const;
   // Offsets; see FreeRanges.

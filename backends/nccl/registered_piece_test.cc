@@ -40,7 +40,7 @@ class RegisteredPieceTest : public ::testing::Test {
         kBytes);
     ASSERT_TRUE(made.ok()) << made.status();
     piece_ = *std::move(made);
-    ASSERT_TRUE(piece_->Register(/*symmetric=*/true, "test").ok());
+    ASSERT_TRUE(piece_->RegisterWindow().value());
     ASSERT_EQ(NcclRegistrations(), 1);
     doubles::SetNcclAbortHangs(true);
     abort_ = std::thread([this] { EXPECT_TRUE(handle_->Abort(kLong)); });

@@ -31,7 +31,7 @@ Watchdog::~Watchdog() {
 
 bool Watchdog::TakeLeave() {
   giving_up_ = true;
-  if (!left_in_peace_ && status().ok()) look_out_.Leave();
+  if (!left_in_peace_ && status().ok()) look_out_.Leave(options_.leave_patience);
   // Nobody says that the others are here to destroy it together, but where all took leave.
   const bool in_peace = left_in_peace_ && status().ok();
   leave_ = !in_peace;

@@ -4,6 +4,10 @@
 // Note: What it waits for. For nothing but what is bounded: who does not answer (a peer, the Store, NCCL) is why an abort is wanted. So it
 // asks the device, and what is said to and asked of the Store goes by a thread of its own (look_out.h).
 //
+// Note: How a communicator is dropped. One whose ranks have all ended the finalize is destroyed by all together. Others are aborted: that
+// waits for nobody. But where a rank's part of an operation has ended, others' may not have: NCCL's threads may still be sending for them. So
+// it first waits, a while, until all have left.
+//
 // Example:
 //   Watchdog watchdog({.communicator = this, .watched = this, .flights = &flights, ...});
 //   watchdog.FailBy(header, why);            // from any thread
@@ -45,6 +49,7 @@ struct WatchOptions {
   Flights* flights = nullptr;
   absl::Duration timeout;         // of an operation, from its start on the device
   absl::Duration abort_patience;  // after which the process ends
+  absl::Duration leave_patience;  // how long one that is dropped waits for the other ranks to drop it
 };
 
 class Watchdog {
@@ -65,7 +70,7 @@ class Watchdog {
   void GiveUp();
   const std::atomic<bool>& giving_up() const { return giving_up_; }
   // No operation comes any more; of a communicator that has not failed all have ended. True: all ranks take leave, and are to destroy it
-  // together. Else it is aborted.
+  // together. Else it is aborted ("Note: How a communicator is dropped").
   bool TakeLeave();
 
  private:

@@ -152,8 +152,9 @@ class SilentStore final : public comm::Store {
 TEST(Watchdog, AbortsThoughTheStoreDoesNotAnswer) {
   SilentStore store;
   const auto zero = testing::DoubleDevice(0), one = testing::DoubleDevice(1);
-  auto ranks =
-      testing::JoinRanks({zero.get(), one.get()}, store, {.timeout = absl::Milliseconds(300), .scratch_bytes = 1 << 12});
+  auto ranks = testing::JoinRanks(
+      {zero.get(), one.get()}, store,
+      {.timeout = absl::Milliseconds(300), .scratch_bytes = 1 << 12, .leave_patience = absl::ZeroDuration()});
   for (auto& rank : ranks) ASSERT_TRUE(rank.ok()) << rank.status();
   for (auto& rank : ranks) (*rank)->device().recorder().SetStep(kLaterStep);
   std::thread first([&] { EXPECT_TRUE(Caller(**ranks[0]).Sum(5).Wait().ok()); });
@@ -192,7 +193,9 @@ TEST(Watchdog, TellsAfterAStepThatRanksCalledOtherOperations) {
 TEST(Watchdog, KnowsTheStepOfACallOfAFewBytes) {
   comm::MemoryStore store;
   const auto zero = testing::DoubleDevice(0), one = testing::DoubleDevice(1);
-  auto ranks = testing::JoinRanks({zero.get(), one.get()}, store, {.timeout = absl::Seconds(30), .scratch_bytes = 1 << 12});
+  auto ranks =
+      testing::JoinRanks({zero.get(), one.get()}, store,
+                         {.timeout = absl::Seconds(30), .scratch_bytes = 1 << 12, .leave_patience = absl::ZeroDuration()});
   std::vector<std::thread> threads;
   for (auto& rank : ranks) {
     ASSERT_TRUE(rank.ok()) << rank.status();
@@ -266,6 +269,34 @@ TEST(Watchdog, IsNotNeededToDropAPartWhoseOperationsHaveEnded) {
       ASSERT_TRUE(rank.Barrier().Wait().ok()) << rank.status();
     }
   });
+}
+
+// NCCL's threads may still be sending what others' operations wait for, where a rank's own have ended.
+TEST(Watchdog, AbortsWhatIsDroppedWhenAllHaveDroppedIt) {
+  comm::MemoryStore store;
+  const auto zero = testing::DoubleDevice(0), one = testing::DoubleDevice(1);
+  auto ranks =
+      testing::JoinRanks({zero.get(), one.get()}, store,
+                         {.timeout = absl::Seconds(30), .scratch_bytes = 1 << 12, .leave_patience = absl::Minutes(5)});
+  for (auto& rank : ranks) ASSERT_TRUE(rank.ok()) << rank.status();
+  const int64_t before = doubles::NcclAborts();
+  std::thread first([&] { ranks[0]->reset(); });
+  while (!store.TryGet("nccl/1/left/0")->has_value()) std::this_thread::yield();
+  EXPECT_EQ(doubles::NcclAborts(), before);
+  ranks[1]->reset();
+  first.join();
+  EXPECT_EQ(doubles::NcclAborts(), before + 2);
+}
+
+TEST(Watchdog, IsNotThereForAPartOfOneRankWhichGoesAllTheSame) {
+  NcclGroup group(2);
+  const int64_t before = doubles::NcclAborts();
+  group.Run([](comm::Communicator& rank) {
+    const auto alone = rank.Split(rank.rank(), 0);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    EXPECT_TRUE((*alone)->Barrier().Wait().ok());
+  });
+  EXPECT_EQ(doubles::NcclAborts(), before + 2);
 }
 
 TEST(Watchdog, LeavesTheProcessWhereTheAbortDoesNotComeBack) {

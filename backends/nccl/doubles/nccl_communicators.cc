@@ -24,11 +24,13 @@ int VersionFromEnvironment() {
 
 std::atomic<int> version{VersionFromEnvironment()};
 std::atomic<bool> abort_hangs{false};
+std::atomic<int64_t> aborts{0};
 
 }  // namespace
 
 void SetNcclVersion(int v) { version = v; }
 void SetNcclAbortHangs(bool hangs) { abort_hangs = hangs; }
+int64_t NcclAborts() { return aborts; }
 
 }  // namespace zeroshard::backends::doubles
 
@@ -105,6 +107,7 @@ ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  ++aborts;
   while (abort_hangs) usleep(1000);
   TakeComm(comm, "ncclCommAbort")->state->aborted = true;
   return ncclSuccess;

@@ -19,10 +19,14 @@ namespace zeroshard::backends::doubles {
 void SetNcclVersion(int version);
 // Whether ncclCommWindowRegister makes windows; default true. Else it gives success and none, as NCCL where there is no support.
 void SetNcclWindows(bool supported);
+// Whether it fails on that rank, where the others make theirs; default: on none.
+void SetNcclWindowFails(int rank);
 // Whether ncclCommRegister fails.
 void SetNcclRegisterFails(bool fails);
 // Whether ncclCommAbort never comes back.
 void SetNcclAbortHangs(bool hangs);
+// How many calls of it there were.
+int64_t NcclAborts();
 
 // How many pieces of memory ncclMemAlloc has given that were not given back, and how many are registered, on all communicators.
 int64_t NcclPieces();

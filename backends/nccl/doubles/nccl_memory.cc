@@ -16,11 +16,13 @@ namespace zeroshard::backends::doubles {
 namespace {
 
 std::atomic<bool> windows{true}, register_fails{false};
+std::atomic<int> window_fails{-1};
 std::atomic<int64_t> pieces{0};
 
 }  // namespace
 
 void SetNcclWindows(bool supported) { windows = supported; }
+void SetNcclWindowFails(int rank) { window_fails = rank; }
 void SetNcclRegisterFails(bool fails) { register_fails = fails; }
 
 int64_t NcclPieces() { return pieces; }
@@ -71,6 +73,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* address, size_t bytes
     }
   }
   *window = nullptr;
+  if (on.state->rank == window_fails) return ncclSystemError;
   if (!windows) return ncclSuccess;
   Register(on, address, {bytes, true, ++on.windows});
   *window = static_cast<ncclWindow_t>(address);

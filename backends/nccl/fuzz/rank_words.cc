@@ -41,10 +41,10 @@ void ReadPlace(const std::string& bytes) {
   CHECK(place->bytes >= 0 && place->piece >= -1 && place->offset >= 0);
 }
 
-void ReadRoom(const std::string& bytes) {
-  const auto room = ParseRoom(kRank, bytes);
-  CheckTold(room.status());
-  if (room.ok()) CHECK_EQ(FormatRoom(*room), bytes);
+void ReadYes(const std::string& bytes) {
+  const auto yes = ParseYes(kRank, bytes);
+  CheckTold(yes.status());
+  if (yes.ok()) CHECK_EQ(FormatYes(*yes), bytes);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void ReadRoom(const std::string& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace zeroshard::backends;  // NOLINT(google-build-using-namespace)
-  return zeroshard::fuzz::FeedOneOf({&ReadRank, &ReadUniqueId, &ReadPlace, &ReadRoom}, data, size);
+  return zeroshard::fuzz::FeedOneOf({&ReadRank, &ReadUniqueId, &ReadPlace, &ReadYes}, data, size);
 }
 
 std::vector<std::string> zeroshard::fuzz::Seeds() {
@@ -61,6 +61,6 @@ std::vector<std::string> zeroshard::fuzz::Seeds() {
           '\1' + std::string(128, '\x42'),
           '\2' + FormatPlace({.bytes = 1000, .piece = 3, .offset = 4096}),
           '\2' + FormatPlace({.bytes = 0}),
-          '\3' + FormatRoom(true),
-          '\3' + FormatRoom(false)};
+          '\3' + FormatYes(true),
+          '\3' + FormatYes(false)};
 }

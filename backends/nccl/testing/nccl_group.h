@@ -55,6 +55,13 @@ class NcclGroup {
     }
   }
 
+  // At once, as processes do.
+  ~NcclGroup() {
+    std::vector<std::thread> threads;
+    for (auto& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
   comm::Communicator& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
   void Drop(int r) { ranks_[static_cast<size_t>(r)].reset(); }
 
