@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -139,8 +138,7 @@ absl::StatusOr<Surroundings> LookAround(std::string_view interface) {
     found.interface = absl::StrCat("=", address.interface);
   }
   ZS_RETURN_IF_ERROR(CheckVariables());
-  const char* const by_the_user = std::getenv("NCCL_SOCKET_IFNAME");
-  ZS_RETURN_IF_ERROR(CheckInterface(by_the_user == nullptr ? found.interface : by_the_user, here));
+  ZS_RETURN_IF_ERROR(CheckInterface(NcclVariable("NCCL_SOCKET_IFNAME").value_or(found.interface), here));
   ZS_RETURN_IF_ERROR(NcclStatus(ncclGetVersion(&found.version), "ncclGetVersion"));
   ZS_RETURN_IF_ERROR(CheckNcclVersion(found.version, NCCL_VERSION_CODE));
   return found;

@@ -16,6 +16,12 @@
 namespace zeroshard::backends {
 namespace {
 
+// Ranks of one process look while another sets.
+std::mutex& EnvironmentMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 std::vector<std::string> SetByTheUser() {
   std::vector<std::string> set;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
@@ -42,11 +48,17 @@ constexpr Wanted kWanted[] = {
 
 }  // namespace
 
+std::optional<std::string> NcclVariable(const char* name) {
+  std::lock_guard<std::mutex> lock(EnvironmentMutex());
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 absl::Status CheckVariables() {
   for (const Wanted& wanted : kWanted) {
-    const char* const set = std::getenv(wanted.name);
+    const std::string set = NcclVariable(wanted.name).value_or("");
     // As NCCL reads it.
-    if (set == nullptr || *set == '\0' || std::strtoll(set, nullptr, 0) == std::atoi(wanted.value)) continue;
+    if (set.empty() || std::strtoll(set.c_str(), nullptr, 0) == std::atoi(wanted.value)) continue;
     return absl::InvalidArgumentError(absl::StrCat(wanted.name, "=", comm::PeerWords(set), ": ", wanted.why,
                                                    ": unset the variable, or set it to ", wanted.value));
   }
@@ -54,9 +66,8 @@ absl::Status CheckVariables() {
 }
 
 std::vector<std::string> PrepareEnvironment(const NcclEnvironment& environment) {
-  static std::mutex mutex;
   static std::vector<std::string>* by_the_user = nullptr;
-  std::lock_guard<std::mutex> lock(mutex);
+  std::lock_guard<std::mutex> lock(EnvironmentMutex());
   if (by_the_user != nullptr) return *by_the_user;
   by_the_user = new std::vector<std::string>(SetByTheUser());
   for (const Wanted& wanted : kWanted) setenv(wanted.name, wanted.value, /*overwrite=*/0);

@@ -12,6 +12,7 @@
 //   ZS_RETURN_IF_ERROR(CheckInterface(wanted, addresses));
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct NcclEnvironment {
   std::string interface = {};  // for NCCL_SOCKET_IFNAME; empty: NCCL's choice
   bool share_gpu = false;
 };
+
+// One of NCCL's variables, while other ranks of the process may set theirs.
+std::optional<std::string> NcclVariable(const char* name);
 
 // Errors: kInvalidArgument one of NCCL's variables has a value that is refused (see above).
 absl::Status CheckVariables();
