@@ -76,19 +76,14 @@ void LayerNorm(const Array& x, const Array& weight, const Array& bias, const Arr
                const Array& inverse_deviation, const Array& y) {
   IsOf(x, DType::kFloat32, "layer norm: x");
   HasElements(inverse_deviation, RowsOf(x, weight.elements(), "layer norm"), "layer norm: inverse deviation");
-  HasElements(x, y.elements(), "layer norm: y");
-  LayerNormOutput(normalized, weight, bias, y);
-}
-
-void LayerNormOutput(const Array& normalized, const Array& weight, const Array& bias, const Array& y) {
-  RowsOf(normalized, weight.elements(), "layer norm's output");
-  HasElements(normalized, y.elements(), "layer norm's output");
-  HasElements(bias, weight.elements(), "layer norm's output: bias");
-  for (const Array* array : {&normalized, &weight, &bias}) IsOf(*array, y.dtype(), "layer norm's output");
+  for (const Array* array : {&normalized, &y}) HasElements(*array, x.elements(), "layer norm");
+  HasElements(bias, weight.elements(), "layer norm: bias");
+  CHECK(IsActivation(y.dtype())) << "layer norm: " << Name(y.dtype());
+  for (const Array* array : {&normalized, &weight, &bias}) IsOf(*array, y.dtype(), "layer norm");
 }
 
 void LayerNormBackward(const Array& d_y, const Array& normalized, const Array& inverse_deviation, const Array& weight,
-                       const Array& d_x, const LayerNormPartials& partials, const Array& rounded) {
+                       const Array& d_x, const LayerNormPartials& partials, const LayerNormForProducts& products) {
   const int64_t width = weight.elements(), rows = RowsOf(d_y, width, "layer norm backward");
   for (const Array* sums : {&partials.weight, &partials.bias, &partials.d_x}) {
     HasElements(*sums, PartialRows(rows) * width, "layer norm backward: partials");
@@ -99,9 +94,14 @@ void LayerNormBackward(const Array& d_y, const Array& normalized, const Array& i
   CHECK(d_y.dtype() == normalized.dtype() || d_y.dtype() == DType::kFloat32)
       << "layer norm backward: d_y of " << Name(d_y.dtype());
   for (const Array* array : {&normalized, &d_x}) HasElements(*array, rows * width, "layer norm backward");
-  if (rounded.empty()) return;
-  IsOf(rounded, normalized.dtype(), "layer norm backward: rounded");
-  HasElements(rounded, rows * width, "layer norm backward: rounded");
+  for (const Array* array : {&products.rounded, &products.y}) {
+    if (array->empty()) continue;
+    IsOf(*array, normalized.dtype(), "layer norm backward: for products");
+    HasElements(*array, rows * width, "layer norm backward: for products");
+  }
+  if (products.y.empty()) return;
+  IsOf(products.bias, normalized.dtype(), "layer norm backward: bias");
+  HasElements(products.bias, width, "layer norm backward: bias");
 }
 
 void Gelu(const Array& x, const Array& y) {

@@ -2,7 +2,7 @@
 // program with the kernel's name.
 //
 // Example:
-//   kernel_checks::LayerNormOutput(normalized, weight, bias, y);
+//   kernel_checks::Gelu(x, y);
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,8 @@ void EmbedTokensBackward(const Array& tokens, const Array& d_x, const Array& d_t
 void EmbedPositionsBackward(const Array& d_x, const Array& d_positions);
 void LayerNorm(const Array& x, const Array& weight, const Array& bias, const Array& normalized,
                const Array& inverse_deviation, const Array& y);
-void LayerNormOutput(const Array& normalized, const Array& weight, const Array& bias, const Array& y);
 void LayerNormBackward(const Array& d_y, const Array& normalized, const Array& inverse_deviation, const Array& weight,
-                       const Array& d_x, const LayerNormPartials& partials, const Array& rounded);
+                       const Array& d_x, const LayerNormPartials& partials, const LayerNormForProducts& products);
 void Gelu(const Array& x, const Array& y);
 void GeluBackward(const Array& x, const Array& d, const Array& partials, int64_t width);
 void SumRows(const Array& x, const Array& sum);

@@ -27,8 +27,8 @@ class NoTransformerKernels final : public TransformerKernels {
   void EmbedTokensBackward(Stream&, In, In, InOut, WriteMode) override {}
   void EmbedPositionsBackward(Stream&, In, InOut, WriteMode) override {}
   void LayerNorm(Stream&, In, In, In, Out, Out, Out) override {}
-  void LayerNormOutput(Stream&, In, In, In, Out) override {}
-  void LayerNormBackward(Stream&, In, In, In, In, InOut, WriteMode, const LayerNormPartials&, Out) override {}
+  void LayerNormBackward(Stream&, In, In, In, In, InOut, WriteMode, const LayerNormPartials&,
+                         const LayerNormForProducts&) override {}
   void Gelu(Stream&, In, Out) override {}
   void GeluBackward(Stream&, InOut, InOut, Out, int64_t) override {}
   void SumRows(Stream&, In, InOut, WriteMode) override {}

@@ -36,6 +36,13 @@ struct LayerNormPartials {
   Array d_x;  // of d_x as it leaves it: the gradient of a bias that was added to x
 };
 
+// What LayerNormBackward leaves for the products around it, in the dtype. What is empty is left out.
+struct LayerNormForProducts {
+  Array rounded = {};  // [rows, width]: becomes d_x
+  Array y = {};        // [rows, width]: becomes LayerNorm's y, the same bits
+  Array bias = {};     // [width]: LayerNorm's, read for y
+};
+
 // A loss under way over [rows]: what has been seen of the vocabulary so far.
 struct LossRows {
   Array targets;       // int32; a negative one is none: loss and gradient 0
@@ -79,12 +86,10 @@ class TransformerKernels {
   // normalized = (x - mean) / sqrt(variance + epsilon), y = normalized weight + bias, from `normalized` as it is stored.
   // x fp32; inverse_deviation [rows] fp32.
   virtual void LayerNorm(Stream& stream, In x, In weight, In bias, Out normalized, Out inverse_deviation, Out y) = 0;
-  // y alone, again: the same bits.
-  virtual void LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) = 0;
-  // d_x (+)= the gradient of LayerNorm's x. d_y: the dtype, or fp32; d_x fp32. Where `rounded` is not empty it becomes d_x
-  // in the dtype, for the products that read it.
+  // d_x (+)= the gradient of LayerNorm's x. d_y: the dtype, or fp32; d_x fp32.
   virtual void LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight, InOut d_x,
-                                 WriteMode mode, const LayerNormPartials& partials, Out rounded = {}) = 0;
+                                 WriteMode mode, const LayerNormPartials& partials,
+                                 const LayerNormForProducts& products = {}) = 0;
 
   // y = GELU(x), the tanh form; [rows, width], any shape.
   virtual void Gelu(Stream& stream, In x, Out y) = 0;

@@ -28,6 +28,16 @@ enum BlockParameter {
   kOutBias,
 };
 
+// From shared.d_y, the gradient of a norm's output, to shared.d_residual, that of its input. The output itself, which the gradient of the
+// product behind the norm wants, is left again in shared.y, unless that is frozen: in a pass of its own it would be read once more.
+void BackwardNorm(Stream& stream, const Array& weight, const Array& bias, const NormActivations& norm,
+                  const GptActivations& shared, const GradientTarget& behind) {
+  const Array y = behind.array.empty() ? Array() : shared.y;
+  stream.device().transformer().LayerNormBackward(stream, shared.d_y, norm.normalized, norm.inverse_deviation, weight,
+                                                  shared.d_residual, WriteMode::kAccumulate, shared.partials,
+                                                  {.rounded = shared.rounding(), .y = y, .bias = bias});
+}
+
 }  // namespace
 
 absl::StatusOr<GptBlock> GptBlock::Plan(device::Device& device, const GptOptions& options) {
@@ -101,41 +111,29 @@ void GptBlock::Backward(Stream& stream, std::span<const Array> parameters, std::
 
 void GptBlock::BackwardMlp(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
                            const GptActivations& shared, const BlockActivations& own) const {
-  device::TransformerKernels& kernels = stream.device().transformer();
   WriteRowSums(stream, shared.partials.d_x, targets[kOutBias]);
   out_.InputGradient(stream, shared.rounded_d_residual, parameters[kOutWeight], shared.d_fc);
   // From here on own.fc is GELU's output, which the gradient of `out` wants.
-  kernels.GeluBackward(stream, own.fc, shared.d_fc, shared.gelu_partials, 4 * width_);
+  stream.device().transformer().GeluBackward(stream, own.fc, shared.d_fc, shared.gelu_partials, 4 * width_);
   WriteWeightGradient(stream, out_, shared.rounded_d_residual, own.fc, targets[kOutWeight]);
   WriteRowSums(stream, shared.gelu_partials, targets[kFcBias]);
-  if (!targets[kFcWeight].array.empty()) {
-    kernels.LayerNormOutput(stream, own.norm_2.normalized, parameters[kNorm2Weight], parameters[kNorm2Bias], shared.y);
-    WriteWeightGradient(stream, fc_, shared.d_fc, shared.y, targets[kFcWeight]);
-  }
   fc_.InputGradient(stream, shared.d_fc, parameters[kFcWeight], shared.d_y);
-  kernels.LayerNormBackward(stream, shared.d_y, own.norm_2.normalized, own.norm_2.inverse_deviation,
-                            parameters[kNorm2Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials,
-                            shared.rounding());
+  BackwardNorm(stream, parameters[kNorm2Weight], parameters[kNorm2Bias], own.norm_2, shared, targets[kFcWeight]);
+  WriteWeightGradient(stream, fc_, shared.d_fc, shared.y, targets[kFcWeight]);
   WriteRowSums(stream, shared.partials.weight, targets[kNorm2Weight]);
   WriteRowSums(stream, shared.partials.bias, targets[kNorm2Bias]);
 }
 
 void GptBlock::BackwardAttention(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
                                  const GptActivations& shared, const BlockActivations& own) const {
-  device::TransformerKernels& kernels = stream.device().transformer();
   WriteRowSums(stream, shared.partials.d_x, targets[kProjBias]);
   WriteWeightGradient(stream, proj_, shared.rounded_d_residual, own.attention, targets[kProjWeight]);
   proj_.InputGradient(stream, shared.rounded_d_residual, parameters[kProjWeight], shared.d_attention);
   attention_->Backward(stream, own.qkv, own.attention, own.log_sum_exp, shared.d_attention, shared.d_qkv, shared.workspace);
   WriteRowSums(stream, shared.d_qkv, targets[kQkvBias]);
-  if (!targets[kQkvWeight].array.empty()) {
-    kernels.LayerNormOutput(stream, own.norm_1.normalized, parameters[kNorm1Weight], parameters[kNorm1Bias], shared.y);
-    WriteWeightGradient(stream, qkv_, shared.d_qkv, shared.y, targets[kQkvWeight]);
-  }
   qkv_.InputGradient(stream, shared.d_qkv, parameters[kQkvWeight], shared.d_y);
-  kernels.LayerNormBackward(stream, shared.d_y, own.norm_1.normalized, own.norm_1.inverse_deviation,
-                            parameters[kNorm1Weight], shared.d_residual, WriteMode::kAccumulate, shared.partials,
-                            shared.rounding());
+  BackwardNorm(stream, parameters[kNorm1Weight], parameters[kNorm1Bias], own.norm_1, shared, targets[kQkvWeight]);
+  WriteWeightGradient(stream, qkv_, shared.d_qkv, shared.y, targets[kQkvWeight]);
   WriteRowSums(stream, shared.partials.weight, targets[kNorm1Weight]);
   WriteRowSums(stream, shared.partials.bias, targets[kNorm1Bias]);
 }

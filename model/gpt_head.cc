@@ -132,7 +132,7 @@ void GptHead::LossAndBackward(Stream& stream, std::span<const Array> parameters,
   kernels.LossSum(stream, shared.loss_rows, shared.loss);
   kernels.LayerNormBackward(stream, shared.d_y, shared.head_norm.normalized, shared.head_norm.inverse_deviation,
                             parameters[kNormWeight], shared.d_residual, WriteMode::kOverwrite, shared.partials,
-                            shared.rounding());
+                            {.rounded = shared.rounding()});
   WriteRowSums(stream, shared.partials.weight, targets[kNormWeight]);
   WriteRowSums(stream, shared.partials.bias, targets[kNormBias]);
 }

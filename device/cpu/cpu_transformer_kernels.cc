@@ -42,28 +42,16 @@ void CpuTransformerKernels::LayerNorm(Stream& stream, In x, In weight, In bias, 
              Write<float>(inverse_deviation), Write<byte>(y));
 }
 
-void CpuTransformerKernels::LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) {
-  kernel_checks::LayerNormOutput(normalized.array, weight.array, bias.array, y.array);
-  const int64_t width = weight.array.elements(), rows = normalized.array.elements() / width;
-  const DType dtype = y.array.dtype();
-  const auto run = [dtype, width, rows, threads = threads_](ConstBytes h, ConstBytes w, ConstBytes b, Bytes to) {
-    const LayerNormAgain norm{dtype, width, h.data(), w.data(), b.data(), to.data()};
-    ParallelFor(threads, rows, kRowsPerStretch,
-                [&](int64_t first, int64_t last) { LayerNormOutputRows(norm, first, last); });
-  };
-  HostLaunch(stream, "layer norm's output", run, Read<byte>(normalized), Read<byte>(weight), Read<byte>(bias),
-             Write<byte>(y));
-}
-
 void CpuTransformerKernels::LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight,
-                                              InOut d_x, WriteMode mode, const LayerNormPartials& partials, Out rounded) {
+                                              InOut d_x, WriteMode mode, const LayerNormPartials& partials,
+                                              const LayerNormForProducts& products) {
   kernel_checks::LayerNormBackward(d_y.array, normalized.array, inverse_deviation.array, weight.array, d_x.array, partials,
-                                   rounded.array);
+                                   products);
   const int64_t width = weight.array.elements(), rows = d_y.array.elements() / width;
   const DType dtype = normalized.array.dtype(), d_y_dtype = d_y.array.dtype();
   const bool accumulate = mode == WriteMode::kAccumulate;
   const auto run = [=, threads = threads_](ConstBytes d, ConstBytes h, ConstFloats r, ConstBytes w, Floats to, Bytes narrow,
-                                           Floats sum_weight, Floats sum_bias, Floats sum_d_x) {
+                                           Bytes y, ConstBytes b, Floats sum_weight, Floats sum_bias, Floats sum_d_x) {
     const LayerNormGradient norm{.dtype = dtype,
                                  .d_y_dtype = d_y_dtype,
                                  .width = width,
@@ -73,6 +61,8 @@ void CpuTransformerKernels::LayerNormBackward(Stream& stream, In d_y, In normali
                                  .weight = w.data(),
                                  .d_x = to.data(),
                                  .rounded = narrow.data(),
+                                 .y = y.data(),
+                                 .bias = b.data(),
                                  .accumulate = accumulate,
                                  .partial_weight = sum_weight.data(),
                                  .partial_bias = sum_bias.data(),
@@ -82,7 +72,8 @@ void CpuTransformerKernels::LayerNormBackward(Stream& stream, In d_y, In normali
   };
   const auto launch = [&](auto written) {
     HostLaunch(stream, "layer norm backward", run, Read<byte>(d_y), Read<byte>(normalized), Read<float>(inverse_deviation),
-               Read<byte>(weight), written, Write<byte>(rounded), Write<float>(partials.weight), Write<float>(partials.bias),
+               Read<byte>(weight), written, Write<byte>(products.rounded), Write<byte>(products.y),
+               Read<byte>(products.bias), Write<float>(partials.weight), Write<float>(partials.bias),
                Write<float>(partials.d_x));
   };
   accumulate ? launch(Update<float>(d_x)) : launch(Write<float>(d_x.array));

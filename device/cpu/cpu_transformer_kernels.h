@@ -19,9 +19,8 @@ class CpuTransformerKernels final : public TransformerKernels {
   void EmbedTokensBackward(Stream& stream, In tokens, In d_x, InOut d_table, WriteMode mode) override;
   void EmbedPositionsBackward(Stream& stream, In d_x, InOut d_positions, WriteMode mode) override;
   void LayerNorm(Stream& stream, In x, In weight, In bias, Out normalized, Out inverse_deviation, Out y) override;
-  void LayerNormOutput(Stream& stream, In normalized, In weight, In bias, Out y) override;
   void LayerNormBackward(Stream& stream, In d_y, In normalized, In inverse_deviation, In weight, InOut d_x, WriteMode mode,
-                         const LayerNormPartials& partials, Out rounded) override;
+                         const LayerNormPartials& partials, const LayerNormForProducts& products) override;
   void Gelu(Stream& stream, In x, Out y) override;
   void GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) override;
   void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) override;

@@ -47,9 +47,7 @@ class TransformerKernelsTest : public testing::TestWithParam<Case> {
 TEST_P(TransformerKernelsTest, LayerNorm_IsTheFormula) {
   const Floats x = RandomFloats(rows_ * width_, 1, 3), w = Random(width_, 2), b = Random(width_, 3);
   const Array h = Empty(rows_ * width_), r = arrays_.Empty(rows_), y = Empty(rows_ * width_);
-  const Array weight = Make(w), bias = Make(b), again = Empty(rows_ * width_);
-  arrays_.kernels().LayerNorm(arrays_.stream(), arrays_.Make(x), weight, bias, h, r, y);
-  arrays_.kernels().LayerNormOutput(arrays_.stream(), h, weight, bias, again);
+  arrays_.kernels().LayerNorm(arrays_.stream(), arrays_.Make(x), Make(w), Make(b), h, r, y);
   const Floats got_h = arrays_.ReadWide(h);
   Doubles want_h(x.size()), want_y(x.size()), want_r(static_cast<size_t>(rows_));
   for (int64_t row = 0; row < rows_; ++row) {
@@ -67,6 +65,16 @@ TEST_P(TransformerKernelsTest, LayerNorm_IsTheFormula) {
     ExpectNear(got_h, want_h, 2e-6 + half_);
     ExpectNear(arrays_.ReadWide(y), want_y, 2e-6 + half_);
   }
+}
+
+TEST_P(TransformerKernelsTest, LayerNormBackward_LeavesTheNormsOutputAgain) {
+  const int64_t n = rows_ * width_, sums = PartialRows(rows_) * width_;
+  const Array h = Empty(n), r = arrays_.Empty(rows_), y = Empty(n), again = Empty(n), d_x = arrays_.Empty(n);
+  const Array weight = Make(Random(width_, 2)), bias = Make(Random(width_, 3));
+  const LayerNormPartials partials{arrays_.Empty(sums), arrays_.Empty(sums), arrays_.Empty(sums)};
+  arrays_.kernels().LayerNorm(arrays_.stream(), arrays_.Make(RandomFloats(n, 1, 3)), weight, bias, h, r, y);
+  arrays_.kernels().LayerNormBackward(arrays_.stream(), Make(Random(n, 4)), h, r, weight, d_x, WriteMode::kOverwrite,
+                                      partials, {.y = again, .bias = bias});
   EXPECT_EQ(arrays_.ReadWide(y), arrays_.ReadWide(again));
 }
 
@@ -104,7 +112,7 @@ TEST_P(TransformerKernelsTest, LayerNormBackward_IsTheFormulaAndAddsWhereAsked) 
   const Array d_bias = Make(two);
   Stream& stream = arrays_.stream();
   arrays_.kernels().LayerNormBackward(stream, Make(d), Make(h), arrays_.Make(r), Make(w), d_x, WriteMode::kAccumulate,
-                                      partials, rounded);
+                                      partials, {.rounded = rounded});
   arrays_.kernels().SumRows(stream, partials.weight, d_w, WriteMode::kOverwrite);
   arrays_.kernels().SumRows(stream, partials.bias, d_b, WriteMode::kOverwrite);
   arrays_.kernels().SumRows(stream, partials.d_x, d_bias, WriteMode::kAccumulate);
@@ -224,9 +232,10 @@ TEST_P(TransformerKernelsTest, EveryVectorWidthAndThreadCount_GivesTheSameBits) 
     const Array fc = make(RandomFloats(n, 6, 2)), tokens = arrays.Make(std::vector<int32_t>(static_cast<size_t>(rows_), 1));
     const Array d_table = arrays.Empty(3 * width_, dtype_);
     const LayerNormPartials partials{arrays.Empty(sums), arrays.Empty(sums), arrays.Empty(sums)};
-    const Array gelu_partials = arrays.Empty(sums), sum = arrays.Empty(width_);
+    const Array gelu_partials = arrays.Empty(sums), sum = arrays.Empty(width_), again = arrays.Empty(n, dtype_);
     arrays.kernels().LayerNorm(stream, x, w, b, h, r, y);
-    arrays.kernels().LayerNormBackward(stream, d, h, r, w, d_x, WriteMode::kOverwrite, partials, rounded);
+    arrays.kernels().LayerNormBackward(stream, d, h, r, w, d_x, WriteMode::kOverwrite, partials,
+                                       {.rounded = rounded, .y = again, .bias = b});
     arrays.kernels().EmbedTokensBackward(stream, tokens, d_x, d_table, WriteMode::kOverwrite);
     arrays.kernels().GeluBackward(stream, fc, d, gelu_partials, width_);
     arrays.kernels().SumRows(stream, d, sum, WriteMode::kOverwrite);
@@ -234,7 +243,7 @@ TEST_P(TransformerKernelsTest, EveryVectorWidthAndThreadCount_GivesTheSameBits) 
                                     std::vector<int32_t>(static_cast<size_t>(rows_), 0), 1.0f, dtype_);
     std::vector<Floats> all;
     for (const Array& array :
-         {h, r, y, d_x, rounded, partials.weight, partials.bias, partials.d_x, d_table, fc, d, gelu_partials, sum}) {
+         {h, r, y, again, d_x, rounded, partials.weight, partials.bias, partials.d_x, d_table, fc, d, gelu_partials, sum}) {
       all.push_back(arrays.ReadWide(array));
     }
     all.push_back(loss.gradient);

@@ -49,22 +49,6 @@ void Forward(const LayerNormForward& norm, int64_t first, int64_t last) {
   VisitActivation(norm.dtype, [&]<class T>(TypeTag<T>) { ForwardTyped<T>(norm, first, last); });
 }
 
-template <class T>
-void OutputTyped(const LayerNormAgain& norm, int64_t first, int64_t last) {
-  const T *const weight = static_cast<const T*>(norm.weight), *const bias = static_cast<const T*>(norm.bias);
-  for (int64_t row = first; row < last; ++row) {
-    const T* normalized = static_cast<const T*>(norm.normalized) + row * norm.width;
-    T* y = static_cast<T*>(norm.y) + row * norm.width;
-    ForLanes(norm.width, [&](int64_t i, auto part) ZS_LANES {
-      Store(MulAdd(Load(normalized + i, part), Load(weight + i, part), Load(bias + i, part)), y + i, part);
-    });
-  }
-}
-
-void Output(const LayerNormAgain& norm, int64_t first, int64_t last) {
-  VisitActivation(norm.dtype, [&]<class T>(TypeTag<T>) { OutputTyped<T>(norm, first, last); });
-}
-
 // The sums over a row that its gradient needs, each over the width; the row's part of the sums over rows.
 template <class T, class Gradient>
 HWY_INLINE HWY_ATTR void SumRow(const LayerNormGradient& norm, const Gradient* d_y, const T* normalized, float* sum_weight,
@@ -91,19 +75,22 @@ void BackwardTyped(const LayerNormGradient& norm, int64_t first, int64_t last) {
   float *sum_weight = norm.partial_weight + partial, *sum_bias = norm.partial_bias + partial;
   float* sum_d_x = norm.partial_d_x + partial;
   for (float* sums : {sum_weight, sum_bias, sum_d_x}) std::fill(sums, sums + width, 0.0f);
-  const T* const weight = static_cast<const T*>(norm.weight);
+  const T *const weight = static_cast<const T*>(norm.weight), *const bias = static_cast<const T*>(norm.bias);
   const bool accumulate = norm.accumulate;
   for (int64_t row = first; row < last; ++row) {
     const Gradient* d_y = static_cast<const Gradient*>(norm.d_y) + row * width;
     const T* normalized = static_cast<const T*>(norm.normalized) + row * width;
     float* d_x = norm.d_x + row * width;
     T* rounded = norm.rounded == nullptr ? nullptr : static_cast<T*>(norm.rounded) + row * width;
+    T* y = norm.y == nullptr ? nullptr : static_cast<T*>(norm.y) + row * width;
     float row_mean, row_slope;
     SumRow(norm, d_y, normalized, sum_weight, sum_bias, &row_mean, &row_slope);
     const F16 mean = Set(row_mean), slope = Set(row_slope), scale = Set(norm.inverse_deviation[row]);
     ForLanes(width, [&](int64_t i, auto part) ZS_LANES {
-      const F16 e = Mul(Load(d_y + i, part), Load(weight + i, part));
-      F16 d = Mul(scale, NegMulAdd(Load(normalized + i, part), slope, Sub(e, mean)));
+      const F16 h = Load(normalized + i, part), w = Load(weight + i, part);
+      if (y != nullptr) Store(MulAdd(h, w, Load(bias + i, part)), y + i, part);
+      const F16 e = Mul(Load(d_y + i, part), w);
+      F16 d = Mul(scale, NegMulAdd(h, slope, Sub(e, mean)));
       if (accumulate) d = Add(Load(d_x + i, part), d);
       Store(d, d_x + i, part);
       if (rounded != nullptr) Store(d, rounded + i, part);
@@ -127,14 +114,10 @@ HWY_AFTER_NAMESPACE();
 namespace zeroshard::device {
 
 HWY_EXPORT(Forward);
-HWY_EXPORT(Output);
 HWY_EXPORT(Backward);
 
 void LayerNormRows(const LayerNormForward& norm, int64_t first, int64_t last) {
   HWY_DYNAMIC_DISPATCH(Forward)(norm, first, last);
-}
-void LayerNormOutputRows(const LayerNormAgain& norm, int64_t first, int64_t last) {
-  HWY_DYNAMIC_DISPATCH(Output)(norm, first, last);
 }
 void LayerNormBackwardRows(const LayerNormGradient& norm, int64_t first, int64_t last) {
   HWY_DYNAMIC_DISPATCH(Backward)(norm, first, last);

@@ -24,16 +24,6 @@ struct LayerNormForward {
 };
 void LayerNormRows(const LayerNormForward& norm, int64_t first, int64_t last);
 
-struct LayerNormAgain {
-  DType dtype = DType::kFloat32;
-  int64_t width;
-  const void* normalized;
-  const void* weight;
-  const void* bias;
-  void* y;
-};
-void LayerNormOutputRows(const LayerNormAgain& norm, int64_t first, int64_t last);
-
 struct LayerNormGradient {
   DType dtype = DType::kFloat32;
   DType d_y_dtype = DType::kFloat32;  // fp32 or `dtype`
@@ -44,6 +34,8 @@ struct LayerNormGradient {
   const void* weight;
   float* d_x;
   void* rounded;          // d_x in `dtype`, or null
+  void* y;                // what LayerNormRows gave, or null
+  const void* bias;       // read for y
   bool accumulate;        // d_x is added to
   float* partial_weight;  // [rows / kRowsPerPartial, width]: each kRowsPerPartial rows' sums
   float* partial_bias;

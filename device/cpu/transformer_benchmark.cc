@@ -49,19 +49,16 @@ void LayerNorm(benchmark::State& state, DType dtype) {
   const Array y = b.Make(kRows * kWidth);
   for (auto _ : state) b.kernels().LayerNorm(b.stream(), x, w, w, h, r, y);
 }
-void LayerNormOutput(benchmark::State& state, DType dtype) {
-  Bench b(state, dtype);
-  const Array w = b.Make(kWidth), h = b.Make(kRows * kWidth), y = b.Make(kRows * kWidth);
-  for (auto _ : state) b.kernels().LayerNormOutput(b.stream(), h, w, w, y);
-}
 void LayerNormBackward(benchmark::State& state, DType dtype) {
   Bench b(state, dtype);
   const int64_t sums = PartialRows(kRows) * kWidth;
   const LayerNormPartials partials{b.Wide(sums), b.Wide(sums), b.Wide(sums)};
   const Array d_y = b.Make(kRows * kWidth), h = b.Make(kRows * kWidth), r = b.Wide(kRows), w = b.Make(kWidth);
   const Array d_x = b.Wide(kRows * kWidth), rounded = dtype == DType::kFloat32 ? Array() : b.Make(kRows * kWidth);
+  const Array y = b.Make(kRows * kWidth);
   for (auto _ : state) {
-    b.kernels().LayerNormBackward(b.stream(), d_y, h, r, w, d_x, WriteMode::kOverwrite, partials, rounded);
+    b.kernels().LayerNormBackward(b.stream(), d_y, h, r, w, d_x, WriteMode::kOverwrite, partials,
+                                  {.rounded = rounded, .y = y, .bias = w});
   }
 }
 void Gelu(benchmark::State& state, DType dtype) {
@@ -135,7 +132,6 @@ void AttentionBackward(benchmark::State& state, DType dtype) { Attend(state, dty
   BENCHMARK_CAPTURE(name, fp16, DType::kFloat16)->Unit(benchmark::kMicrosecond)
 
 ZS_EACH(LayerNorm);
-ZS_EACH(LayerNormOutput);
 ZS_EACH(LayerNormBackward);
 ZS_EACH(Gelu);
 ZS_EACH(GeluBackward);

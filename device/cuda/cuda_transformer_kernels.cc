@@ -41,26 +41,20 @@ void CudaTransformerKernels::LayerNorm(Stream& stream, device::In x, device::In 
       "layer norm");
 }
 
-void CudaTransformerKernels::LayerNormOutput(Stream& stream, device::In normalized, device::In weight, device::In bias,
-                                             device::Out y) {
-  kernel_checks::LayerNormOutput(normalized.array, weight.array, bias.array, y.array);
-  CudaStream& on = CudaStream::Of(stream);
-  on.Keep(cuda::LayerNormOutput(on.native(), normalized.array, weight.array, bias.array, y.array), "layer norm's output");
-}
-
 void CudaTransformerKernels::LayerNormBackward(Stream& stream, device::In d_y, device::In normalized,
                                                device::In inverse_deviation, device::In weight, device::InOut d_x,
-                                               WriteMode mode, const LayerNormPartials& partials, device::Out rounded) {
+                                               WriteMode mode, const LayerNormPartials& partials,
+                                               const LayerNormForProducts& products) {
   kernel_checks::LayerNormBackward(d_y.array, normalized.array, inverse_deviation.array, weight.array, d_x.array, partials,
-                                   rounded.array);
+                                   products);
   CudaStream& on = CudaStream::Of(stream);
   const LayerNormGradient arrays{.d_y = d_y.array,
                                  .normalized = normalized.array,
                                  .inverse_deviation = inverse_deviation.array,
                                  .weight = weight.array,
                                  .d_x = d_x.array,
-                                 .rounded = rounded.array,
-                                 .partials = partials};
+                                 .partials = partials,
+                                 .products = products};
   on.Keep(cuda::LayerNormBackward(on.native(), arrays, mode), "layer norm backward");
 }
 

@@ -22,10 +22,9 @@ class CudaTransformerKernels final : public TransformerKernels {
   void EmbedPositionsBackward(Stream& stream, device::In d_x, device::InOut d_positions, WriteMode mode) override;
   void LayerNorm(Stream& stream, device::In x, device::In weight, device::In bias, device::Out normalized,
                  device::Out inverse_deviation, device::Out y) override;
-  void LayerNormOutput(Stream& stream, device::In normalized, device::In weight, device::In bias, device::Out y) override;
   void LayerNormBackward(Stream& stream, device::In d_y, device::In normalized, device::In inverse_deviation,
                          device::In weight, device::InOut d_x, WriteMode mode, const LayerNormPartials& partials,
-                         device::Out rounded) override;
+                         const LayerNormForProducts& products) override;
   void Gelu(Stream& stream, device::In x, device::Out y) override;
   void GeluBackward(Stream& stream, device::InOut x, device::InOut d, device::Out partials, int64_t width) override;
   void SumRows(Stream& stream, device::In x, device::InOut sum, WriteMode mode) override;

@@ -23,8 +23,8 @@ constexpr unsigned kAhead = 4;
 template <class T, class Gradient>
 ZS_DEVICE void BackwardKernel(Block& b, bool aligned, int64_t rows, int64_t width, float inverse_width, bool accumulate,
                               In<Gradient> d_y, In<T> normalized, In<float> inverse_deviation, In<T> weight,
-                              InOut<float> d_x, Out<T> rounded, Out<float> partial_weight, Out<float> partial_bias,
-                              Out<float> partial_d_x) {
+                              InOut<float> d_x, Out<T> rounded, Out<T> y, In<T> bias, Out<float> partial_weight,
+                              Out<float> partial_bias, Out<float> partial_d_x) {
   const int64_t first = int64_t{b.index()} * kRowsPerPartial;
   const int64_t count = rows - first < kRowsPerPartial ? rows - first : kRowsPerPartial;
   ZS_SHARED(float, mean, kRowsPerPartial);
@@ -57,6 +57,8 @@ ZS_DEVICE void BackwardKernel(Block& b, bool aligned, int64_t rows, int64_t widt
   const auto rows_here = static_cast<unsigned>(count);
   const auto add_columns = [&](auto lanes, int64_t column) {
     const auto w = Load<lanes()>(weight, column);
+    Lanes<float, lanes()> add = {};
+    if (y.n != 0) add = Load<lanes()>(bias, column);
     Lanes<float, lanes()> sum_weight = {}, sum_bias = {}, sum_d_x = {};
     for (unsigned row = 0; row < rows_here; row += kAhead) {
       Lanes<float, lanes()> d[kAhead] = {}, h[kAhead] = {}, before[kAhead] = {};
@@ -82,6 +84,9 @@ ZS_DEVICE void BackwardKernel(Block& b, bool aligned, int64_t rows, int64_t widt
         const int64_t at = (first + row + r) * width + column;
         Store(gradient, d_x, at);
         if (rounded.n != 0) Store(gradient, rounded, at);
+        if (y.n == 0) continue;
+        for (int j = 0; j < lanes(); ++j) h[r].v[j] = fmaf(h[r].v[j], w.v[j], add.v[j]);
+        Store(h[r], y, at);
       }
     }
     const int64_t to = int64_t{b.index()} * width + column;
@@ -104,7 +109,7 @@ constexpr size_t kHeldElements = kGroupsOfRows * (kColumnsOfGroup + kApart);
 // Neighbouring columns of a thread, in the rows that are under way, and their sums so far.
 template <int kRows>
 struct HeldColumns {
-  Lanes<float, kHeldLanes> w, sum_weight, sum_bias, sum_d_x;
+  Lanes<float, kHeldLanes> w, add, sum_weight, sum_bias, sum_d_x;
   Lanes<float, kHeldLanes> d[kRows], before[kRows];
 };
 template <int kGroups, int kRows>
@@ -117,8 +122,8 @@ struct HeldGroups {
 template <class T, class Gradient, int kGroups>
 ZS_DEVICE void HeldBackwardKernel(Block& b, int64_t rows, int64_t width, float inverse_width, bool accumulate,
                                   In<Gradient> d_y, In<T> normalized, In<float> inverse_deviation, In<T> weight,
-                                  InOut<float> d_x, Out<T> rounded, Out<float> partial_weight, Out<float> partial_bias,
-                                  Out<float> partial_d_x) {
+                                  InOut<float> d_x, Out<T> rounded, Out<T> y, In<T> bias, Out<float> partial_weight,
+                                  Out<float> partial_bias, Out<float> partial_d_x) {
   constexpr int kRows = kGroupsOfRows / kGroups;
   const int64_t first = int64_t{b.index()} * kRowsPerPartial, pitch = width + kApart;
   const int64_t count = rows - first < kRowsPerPartial ? rows - first : kRowsPerPartial;
@@ -141,7 +146,8 @@ ZS_DEVICE void HeldBackwardKernel(Block& b, int64_t rows, int64_t width, float i
   b.ForEachThread([&](unsigned t) {
     each_group(t, [&](auto& own, int64_t column) {
       own.w = Load<kHeldLanes>(weight, column);
-      own.sum_weight = own.sum_bias = own.sum_d_x = {};
+      own.add = own.sum_weight = own.sum_bias = own.sum_d_x = {};
+      if (y.n != 0) own.add = Load<kHeldLanes>(bias, column);
     });
   });
   for (int64_t pass = 0; pass < count; pass += kRows) {
@@ -201,7 +207,7 @@ ZS_DEVICE void HeldBackwardKernel(Block& b, int64_t rows, int64_t width, float i
           if (pass + r >= count) continue;
           const auto of = static_cast<size_t>(r);
           const Columns of_columns = h_of[static_cast<size_t>((r * pitch + column) / kHeldLanes)];
-          Lanes<float, kHeldLanes> gradient;
+          Lanes<float, kHeldLanes> gradient, again;
           for (int j = 0; j < kHeldLanes; ++j) {
             const float d = own.d[r].v[j], h = of_columns.v[j];
             own.sum_bias.v[j] += d;
@@ -209,10 +215,12 @@ ZS_DEVICE void HeldBackwardKernel(Block& b, int64_t rows, int64_t width, float i
             gradient.v[j] = scale[of] * fmaf(-h, slope[of], d * own.w.v[j] - mean[of]);
             if (accumulate) gradient.v[j] = own.before[r].v[j] + gradient.v[j];
             own.sum_d_x.v[j] += gradient.v[j];
+            again.v[j] = fmaf(h, own.w.v[j], own.add.v[j]);
           }
           const int64_t at = (first + pass + r) * width + column;
           Store(gradient, d_x, at);
           if (rounded.n != 0) Store(gradient, rounded, at);
+          if (y.n != 0) Store(again, y, at);
         }
       });
     });
@@ -232,16 +240,18 @@ constexpr unsigned kHeldBound = 2 * kHeldThreads;
 
 template <class T, class Gradient>
 cudaError_t LaunchBackward(cudaStream_t stream, const LayerNormGradient& a, WriteMode mode) {
+  const Array &rounded = a.products.rounded, &y = a.products.y, &bias = a.products.bias;
   const int64_t width = a.weight.elements(), rows = a.d_y.elements() / width;
   const bool aligned = width % 4 == 0 &&
                        Aligned({a.d_y, a.normalized, a.weight, a.d_x, a.partials.weight, a.partials.bias, a.partials.d_x}) &&
-                       (a.rounded.empty() || Aligned({a.rounded}));
+                       (rounded.empty() || Aligned({rounded})) && (y.empty() || Aligned({y, bias}));
   const auto launch = [&](auto run, unsigned threads, auto... aligned_or_none) {
     const Grid grid{static_cast<unsigned>(PartialRows(rows)), threads};
     return run(stream, grid, aligned_or_none..., rows, width, 1.0f / static_cast<float>(width),
                mode == WriteMode::kAccumulate, Reads<Gradient>(a.d_y), Reads<T>(a.normalized),
-               Reads<float>(a.inverse_deviation), Reads<T>(a.weight), Updates<float>(a.d_x), Writes<T>(a.rounded),
-               Writes<float>(a.partials.weight), Writes<float>(a.partials.bias), Writes<float>(a.partials.d_x));
+               Reads<float>(a.inverse_deviation), Reads<T>(a.weight), Updates<float>(a.d_x), Writes<T>(rounded),
+               Writes<T>(y), Reads<T>(bias), Writes<float>(a.partials.weight), Writes<float>(a.partials.bias),
+               Writes<float>(a.partials.d_x));
   };
   if (aligned && width <= kColumnsOfGroup) {
     return launch([](auto... args) { return LaunchBlocks<HeldBackwardKernel<T, Gradient, 1>, kHeldBound>(args...); },

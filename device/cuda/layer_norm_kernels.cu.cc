@@ -1,3 +1,5 @@
+#include "zeroshard/device/cuda/layer_norm_kernels.h"
+
 #include <cmath>
 #include <cstdint>
 
@@ -5,7 +7,6 @@
 #include "zeroshard/device/cuda/fours.h"
 #include "zeroshard/device/cuda/lanes.h"
 #include "zeroshard/device/cuda/launch.h"
-#include "zeroshard/device/cuda/layer_norm_kernels.h"
 #include "zeroshard/device/cuda/sixteens.h"
 #include "zeroshard/device/dtype_visitor.h"
 
@@ -105,19 +106,6 @@ ZS_DEVICE void HeldForwardKernel(Block& b, int64_t rows, int64_t width, float in
   });
 }
 
-template <class T>
-ZS_DEVICE void OutputKernel(Block& b, bool aligned, int64_t rows, int64_t width, In<T> normalized, In<T> weight, In<T> bias,
-                            Out<T> y) {
-  ForEachRow(b, rows, [&](unsigned t, int64_t row) {
-    ForLanes(InRow(t), width, aligned, [&](auto lanes, int64_t i) {
-      auto h = Load<lanes()>(normalized, row * width + i);
-      const auto w = Load<lanes()>(weight, i), add = Load<lanes()>(bias, i);
-      for (int j = 0; j < lanes(); ++j) h.v[j] = fmaf(h.v[j], w.v[j], add.v[j]);
-      Store(h, y, row * width + i);
-    });
-  });
-}
-
 float InverseOf(int64_t width) { return 1.0f / static_cast<float>(width); }
 
 }  // namespace
@@ -142,19 +130,6 @@ cudaError_t LayerNorm(cudaStream_t stream, const Array& x, const Array& weight, 
     } else {
       error = launch([](auto... args) { return LaunchBlocks<ForwardKernel<T>>(args...); }, aligned);
     }
-  });
-  return error;
-}
-
-cudaError_t LayerNormOutput(cudaStream_t stream, const Array& normalized, const Array& weight, const Array& bias,
-                            const Array& y) {
-  if (y.empty()) return cudaSuccess;
-  const int64_t width = weight.elements(), rows = y.elements() / width;
-  const bool aligned = width % 4 == 0 && Aligned({normalized, weight, bias, y});
-  cudaError_t error = cudaSuccess;
-  VisitActivation(y.dtype(), [&]<class T>(TypeTag<T>) {
-    error = LaunchBlocks<OutputKernel<T>>(stream, GridForRows(rows), aligned, rows, width, Reads<T>(normalized),
-                                          Reads<T>(weight), Reads<T>(bias), Writes<T>(y));
   });
   return error;
 }

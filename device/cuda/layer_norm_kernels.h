@@ -3,7 +3,7 @@
 // Each queues at most one kernel and answers the launch's error. Arrays are checked by the caller (cuda_transformer_kernels.h).
 //
 // Example:
-//   cudaError_t error = LayerNormOutput(stream, normalized, weight, bias, y);
+//   cudaError_t error = LayerNorm(stream, x, weight, bias, normalized, inverse_deviation, y);
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,8 +15,6 @@ namespace zeroshard::device::cuda {
 
 cudaError_t LayerNorm(cudaStream_t stream, const Array& x, const Array& weight, const Array& bias, const Array& normalized,
                       const Array& inverse_deviation, const Array& y);
-cudaError_t LayerNormOutput(cudaStream_t stream, const Array& normalized, const Array& weight, const Array& bias,
-                            const Array& y);
 
 struct LayerNormGradient {
   Array d_y;
@@ -24,8 +22,8 @@ struct LayerNormGradient {
   Array inverse_deviation;
   Array weight;
   Array d_x;
-  Array rounded;  // or empty
   LayerNormPartials partials;
+  LayerNormForProducts products;
 };
 cudaError_t LayerNormBackward(cudaStream_t stream, const LayerNormGradient& arrays, WriteMode mode);
 

@@ -34,31 +34,32 @@ TEST_P(TransformerKernelsOfCuda, TheLayerNormHasTheBitsOfTheCpu) {
       const int64_t n = rows * width;
       const Both x = pair.Make(RandomFloats(n, 1, 3), DType::kFloat32), weight = pair.Make(RandomFloats(width, 2), dtype);
       const Both bias = pair.Make(RandomFloats(width, 3), dtype), normalized = pair.Make(n, dtype), y = pair.Make(n, dtype);
-      const Both inverse = pair.Make(rows, DType::kFloat32), again = pair.Make(n, dtype);
+      const Both inverse = pair.Make(rows, DType::kFloat32);
       pair.Run([&](const Side& s) {
         s.transformer.LayerNorm(s.stream, s(x), s(weight), s(bias), s(normalized), s(inverse), s(y));
-        s.transformer.LayerNormOutput(s.stream, s(normalized), s(weight), s(bias), s(again));
       });
-      for (const Both& result : {normalized, inverse, y, again}) pair.ExpectSame(result);
+      for (const Both& result : {normalized, inverse, y}) pair.ExpectSame(result);
     }
   }
 }
 
-void CheckLayerNormBackward(DType dtype, DType d_y_dtype, Shape shape, WriteMode mode, bool rounds) {
+void CheckLayerNormBackward(DType dtype, DType d_y_dtype, Shape shape, WriteMode mode, bool for_products) {
   SCOPED_TRACE(testing::Message() << Name(dtype).data() << " " << shape.rows << " x " << shape.width);
   KernelPair pair;
   const int64_t width = shape.width, n = shape.rows * width, partial = PartialRows(shape.rows) * width;
   const Both d_y = pair.Make(RandomFloats(n, 1), d_y_dtype), normalized = pair.Make(RandomFloats(n, 2), dtype);
   const Both inverse = pair.Make(RandomFloats(shape.rows, 3), DType::kFloat32),
              weight = pair.Make(RandomFloats(width, 4), dtype);
-  const Both d_x = pair.Make(RandomFloats(n, 5), DType::kFloat32), rounded = pair.Make(rounds ? n : 0, dtype);
+  const Both d_x = pair.Make(RandomFloats(n, 5), DType::kFloat32), bias = pair.Make(RandomFloats(width, 6), dtype);
+  const Both rounded = pair.Make(for_products ? n : 0, dtype), y = pair.Make(for_products ? n : 0, dtype);
   const Both sums[] = {pair.Make(partial, DType::kFloat32), pair.Make(partial, DType::kFloat32),
                        pair.Make(partial, DType::kFloat32)};
   pair.Run([&](const Side& s) {
     s.transformer.LayerNormBackward(s.stream, s(d_y), s(normalized), s(inverse), s(weight), s(d_x), mode,
-                                    {.weight = s(sums[0]), .bias = s(sums[1]), .d_x = s(sums[2])}, s(rounded));
+                                    {.weight = s(sums[0]), .bias = s(sums[1]), .d_x = s(sums[2])},
+                                    {.rounded = s(rounded), .y = s(y), .bias = s(bias)});
   });
-  for (const Both& result : {d_x, rounded, sums[0], sums[1], sums[2]}) pair.ExpectSame(result);
+  for (const Both& result : {d_x, rounded, y, sums[0], sums[1], sums[2]}) pair.ExpectSame(result);
 }
 
 TEST_P(TransformerKernelsOfCuda, TheLayerNormsGradientHasTheBitsOfTheCpu) {
@@ -67,8 +68,8 @@ TEST_P(TransformerKernelsOfCuda, TheLayerNormsGradientHasTheBitsOfTheCpu) {
   for (const int64_t width : {768, 1024, 1028, 2048, 2052}) shapes.push_back({67, width});
   for (const DType dtype : kActivations) {
     for (const Shape& shape : shapes) {
-      CheckLayerNormBackward(dtype, dtype, shape, WriteMode::kAccumulate, /*rounds=*/true);
-      CheckLayerNormBackward(dtype, DType::kFloat32, shape, WriteMode::kOverwrite, /*rounds=*/false);
+      CheckLayerNormBackward(dtype, dtype, shape, WriteMode::kAccumulate, /*for_products=*/true);
+      CheckLayerNormBackward(dtype, DType::kFloat32, shape, WriteMode::kOverwrite, /*for_products=*/false);
     }
   }
 }
