@@ -115,9 +115,14 @@ void GeluBackward(const Array& x, const Array& d, const Array& partials, int64_t
   IsOf(d, x.dtype(), "GELU backward");
 }
 
-void SumRows(const Array& x, const Array& sum) {
-  RowsOf(x, sum.elements(), "sum of rows");
-  CHECK(IsActivation(sum.dtype())) << "sum of rows: " << Name(sum.dtype());
+void SumRows(std::span<const RowSum> sums) {
+  CHECK(!sums.empty() && sums.size() <= kMostRowSums) << "sum of rows: " << sums.size() << " at a time";
+  for (const RowSum& one : sums) {
+    RowsOf(one.x, one.sum.elements(), "sum of rows");
+    CHECK(IsActivation(one.sum.dtype())) << "sum of rows: " << Name(one.sum.dtype());
+    IsOf(one.x, sums[0].x.dtype(), "sum of rows");
+    IsOf(one.sum, sums[0].sum.dtype(), "sum of rows");
+  }
 }
 
 void LossExponentials(VocabularyColumns columns, const LossRows& rows, const Array& logits, const Array& exponentials,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "absl/status/status.h"
 #include "zeroshard/device/array.h"
@@ -30,7 +31,7 @@ void LayerNormBackward(const Array& d_y, const Array& normalized, const Array& i
                        const Array& d_x, const LayerNormPartials& partials, const LayerNormForProducts& products);
 void Gelu(const Array& x, const Array& y);
 void GeluBackward(const Array& x, const Array& d, const Array& partials, int64_t width);
-void SumRows(const Array& x, const Array& sum);
+void SumRows(std::span<const RowSum> sums);
 void LossExponentials(VocabularyColumns columns, const LossRows& rows, const Array& logits, const Array& exponentials,
                       const Array& block_maximum);
 void LossGradient(VocabularyColumns columns, const LossRows& rows, const Array& block_maximum, const Array& exponentials,

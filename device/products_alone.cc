@@ -31,7 +31,7 @@ class NoTransformerKernels final : public TransformerKernels {
                          const LayerNormForProducts&) override {}
   void Gelu(Stream&, In, Out) override {}
   void GeluBackward(Stream&, InOut, InOut, Out, int64_t) override {}
-  void SumRows(Stream&, In, InOut, WriteMode) override {}
+  void SumRows(Stream&, std::span<const RowSum>) override {}
   LossBlocks loss_blocks(DType dtype) const override { return inner_.loss_blocks(dtype); }
   void LossExponentials(Stream&, VocabularyColumns, const LossRows&, In, Out, Out) override {}
   void LossGradient(Stream&, VocabularyColumns, const LossRows&, In, float, InOut, In) override {}

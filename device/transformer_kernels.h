@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "zeroshard/device/array.h"
 #include "zeroshard/device/stream.h"
@@ -42,6 +43,15 @@ struct LayerNormForProducts {
   Array y = {};        // [rows, width]: becomes LayerNorm's y, the same bits
   Array bias = {};     // [width]: LayerNorm's, read for y
 };
+
+// sum[width] (+)= the rows of x [rows, width], first to last.
+struct RowSum {
+  Array x;    // fp32, bf16 or fp16
+  Array sum;  // its own
+  WriteMode mode;
+};
+// Of one operation at most.
+inline constexpr int kMostRowSums = 3;
 
 // A loss under way over [rows]: what has been seen of the vocabulary so far.
 struct LossRows {
@@ -96,8 +106,12 @@ class TransformerKernels {
   // x becomes GELU(x); d, the gradient of that, becomes the gradient of x; partials [PartialRows(rows), width]: d's sums.
   virtual void GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) = 0;
 
-  // sum[width] (+)= the rows of x [rows, width], first to last. x fp32, bf16 or fp16; sum its own.
-  virtual void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) = 0;
+  // Each of the sums, whose x are of one dtype, and whose `sum` are of one; their sizes may differ. One launch on a GPU.
+  virtual void SumRows(Stream& stream, std::span<const RowSum> sums) = 0;
+  void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) {
+    const RowSum one{x.array, sum.array, mode};
+    SumRows(stream, {&one, 1});
+  }
 
   virtual LossBlocks loss_blocks(DType dtype) const = 0;
   // The loss, forward: columns of logits [rows, count] become exp(logit - the rows' maximum so far), kept in block_maximum

@@ -111,31 +111,29 @@ void GptBlock::Backward(Stream& stream, std::span<const Array> parameters, std::
 
 void GptBlock::BackwardMlp(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
                            const GptActivations& shared, const BlockActivations& own) const {
-  WriteRowSums(stream, shared.partials.d_x, targets[kOutBias]);
   out_.InputGradient(stream, shared.rounded_d_residual, parameters[kOutWeight], shared.d_fc);
   // From here on own.fc is GELU's output, which the gradient of `out` wants.
   stream.device().transformer().GeluBackward(stream, own.fc, shared.d_fc, shared.gelu_partials, 4 * width_);
   WriteWeightGradient(stream, out_, shared.rounded_d_residual, own.fc, targets[kOutWeight]);
-  WriteRowSums(stream, shared.gelu_partials, targets[kFcBias]);
+  WriteRowSums(stream, {{shared.partials.d_x, targets[kOutBias]}, {shared.gelu_partials, targets[kFcBias]}});
   fc_.InputGradient(stream, shared.d_fc, parameters[kFcWeight], shared.d_y);
   BackwardNorm(stream, parameters[kNorm2Weight], parameters[kNorm2Bias], own.norm_2, shared, targets[kFcWeight]);
   WriteWeightGradient(stream, fc_, shared.d_fc, shared.y, targets[kFcWeight]);
-  WriteRowSums(stream, shared.partials.weight, targets[kNorm2Weight]);
-  WriteRowSums(stream, shared.partials.bias, targets[kNorm2Bias]);
+  WriteRowSums(stream, {{shared.partials.weight, targets[kNorm2Weight]},
+                        {shared.partials.bias, targets[kNorm2Bias]},
+                        {shared.partials.d_x, targets[kProjBias]}});
 }
 
 void GptBlock::BackwardAttention(Stream& stream, std::span<const Array> parameters, std::span<const GradientTarget> targets,
                                  const GptActivations& shared, const BlockActivations& own) const {
-  WriteRowSums(stream, shared.partials.d_x, targets[kProjBias]);
   WriteWeightGradient(stream, proj_, shared.rounded_d_residual, own.attention, targets[kProjWeight]);
   proj_.InputGradient(stream, shared.rounded_d_residual, parameters[kProjWeight], shared.d_attention);
   attention_->Backward(stream, own.qkv, own.attention, own.log_sum_exp, shared.d_attention, shared.d_qkv, shared.workspace);
-  WriteRowSums(stream, shared.d_qkv, targets[kQkvBias]);
+  WriteRowSums(stream, {{shared.d_qkv, targets[kQkvBias]}});
   qkv_.InputGradient(stream, shared.d_qkv, parameters[kQkvWeight], shared.d_y);
   BackwardNorm(stream, parameters[kNorm1Weight], parameters[kNorm1Bias], own.norm_1, shared, targets[kQkvWeight]);
   WriteWeightGradient(stream, qkv_, shared.d_qkv, shared.y, targets[kQkvWeight]);
-  WriteRowSums(stream, shared.partials.weight, targets[kNorm1Weight]);
-  WriteRowSums(stream, shared.partials.bias, targets[kNorm1Bias]);
+  WriteRowSums(stream, {{shared.partials.weight, targets[kNorm1Weight]}, {shared.partials.bias, targets[kNorm1Bias]}});
 }
 
 }  // namespace zeroshard::model

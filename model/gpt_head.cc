@@ -133,8 +133,7 @@ void GptHead::LossAndBackward(Stream& stream, std::span<const Array> parameters,
   kernels.LayerNormBackward(stream, shared.d_y, shared.head_norm.normalized, shared.head_norm.inverse_deviation,
                             parameters[kNormWeight], shared.d_residual, WriteMode::kOverwrite, shared.partials,
                             {.rounded = shared.rounding()});
-  WriteRowSums(stream, shared.partials.weight, targets[kNormWeight]);
-  WriteRowSums(stream, shared.partials.bias, targets[kNormBias]);
+  WriteRowSums(stream, {{shared.partials.weight, targets[kNormWeight]}, {shared.partials.bias, targets[kNormBias]}});
 }
 
 void GptHead::Logits(Stream& stream, std::span<const Array> parameters, const GptActivations& shared, int64_t row,

@@ -104,19 +104,21 @@ void CpuTransformerKernels::GeluBackward(Stream& stream, InOut x, InOut d, Out p
   HostLaunch(stream, "GELU backward", run, Update<byte>(x), Update<byte>(d), Write<float>(partials));
 }
 
-void CpuTransformerKernels::SumRows(Stream& stream, In x, InOut sum, WriteMode mode) {
-  kernel_checks::SumRows(x.array, sum.array);
-  const int64_t width = sum.array.elements(), rows = x.array.elements() / width;
-  const DType x_dtype = x.array.dtype(), sum_dtype = sum.array.dtype();
-  const bool accumulate = mode == WriteMode::kAccumulate;
-  const auto run = [=, threads = threads_](ConstBytes from, Bytes to) {
-    const RowSums sums{rows, width, x_dtype, from.data(), sum_dtype, to.data(), accumulate};
-    ParallelFor(threads, width, kColumnsPerSum, [&](int64_t first, int64_t last) { SumRowsOfColumns(sums, first, last); });
-  };
-  if (accumulate) {
-    HostLaunch(stream, "sum of rows", run, Read<byte>(x), Update<byte>(sum));
-  } else {
-    HostLaunch(stream, "sum of rows", run, Read<byte>(x), Write<byte>(sum.array));
+void CpuTransformerKernels::SumRows(Stream& stream, std::span<const RowSum> sums) {
+  kernel_checks::SumRows(sums);
+  for (const RowSum& one : sums) {
+    const int64_t width = one.sum.elements(), rows = one.x.elements() / width;
+    const bool accumulate = one.mode == WriteMode::kAccumulate;
+    const auto run = [=, x = one.x.dtype(), sum = one.sum.dtype(), threads = threads_](ConstBytes from, Bytes to) {
+      const RowSums columns{rows, width, x, from.data(), sum, to.data(), accumulate};
+      ParallelFor(threads, width, kColumnsPerSum,
+                  [&](int64_t first, int64_t last) { SumRowsOfColumns(columns, first, last); });
+    };
+    if (accumulate) {
+      HostLaunch(stream, "sum of rows", run, Read<byte>(one.x), Update<byte>(one.sum));
+    } else {
+      HostLaunch(stream, "sum of rows", run, Read<byte>(one.x), Write<byte>(one.sum));
+    }
   }
 }
 

@@ -23,7 +23,7 @@ class CpuTransformerKernels final : public TransformerKernels {
                          const LayerNormPartials& partials, const LayerNormForProducts& products) override;
   void Gelu(Stream& stream, In x, Out y) override;
   void GeluBackward(Stream& stream, InOut x, InOut d, Out partials, int64_t width) override;
-  void SumRows(Stream& stream, In x, InOut sum, WriteMode mode) override;
+  void SumRows(Stream& stream, std::span<const RowSum> sums) override;
   LossBlocks loss_blocks(DType dtype) const override;
   void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, In logits, Out exponentials,
                         Out block_maximum) override;

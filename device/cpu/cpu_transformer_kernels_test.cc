@@ -162,6 +162,18 @@ TEST_P(TransformerKernelsTest, SumRows_AddsInFp32AndRoundsOnce) {
   }
 }
 
+TEST_P(TransformerKernelsTest, SumRows_OfSeveralIsEachAlone) {
+  const Array x = Make(Random(rows_ * width_, 1)), y = Make(Random(3 * width_, 2));
+  const Floats before = Random(width_, 3);
+  const Array x_sum = Make(before), y_sum = Make(before), x_alone = Make(before), y_alone = Make(before);
+  arrays_.kernels().SumRows(arrays_.stream(), x, x_alone, WriteMode::kAccumulate);
+  arrays_.kernels().SumRows(arrays_.stream(), y, y_alone, WriteMode::kOverwrite);
+  const RowSum both[] = {{x, x_sum, WriteMode::kAccumulate}, {y, y_sum, WriteMode::kOverwrite}};
+  arrays_.kernels().SumRows(arrays_.stream(), both);
+  EXPECT_EQ(arrays_.ReadWide(x_sum), arrays_.ReadWide(x_alone));
+  EXPECT_EQ(arrays_.ReadWide(y_sum), arrays_.ReadWide(y_alone));
+}
+
 // The vocabulary in blocks of 20 columns, so that maxima move from block to block; logits grow to the right.
 struct LossResult {
   double loss;

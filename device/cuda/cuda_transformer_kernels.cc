@@ -71,10 +71,10 @@ void CudaTransformerKernels::GeluBackward(Stream& stream, device::InOut x, devic
   on.Keep(cuda::GeluBackward(on.native(), x.array, d.array, partials.array, width), "GELU backward");
 }
 
-void CudaTransformerKernels::SumRows(Stream& stream, device::In x, device::InOut sum, WriteMode mode) {
-  kernel_checks::SumRows(x.array, sum.array);
+void CudaTransformerKernels::SumRows(Stream& stream, std::span<const RowSum> sums) {
+  kernel_checks::SumRows(sums);
   CudaStream& on = CudaStream::Of(stream);
-  on.Keep(cuda::SumRows(on.native(), x.array, sum.array, mode), "sum of rows");
+  on.Keep(cuda::SumRows(on.native(), sums), "sum of rows");
 }
 
 LossBlocks CudaTransformerKernels::loss_blocks(DType dtype) const { return CudaLossBlocks(dtype); }

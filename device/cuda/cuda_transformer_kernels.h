@@ -27,7 +27,7 @@ class CudaTransformerKernels final : public TransformerKernels {
                          const LayerNormForProducts& products) override;
   void Gelu(Stream& stream, device::In x, device::Out y) override;
   void GeluBackward(Stream& stream, device::InOut x, device::InOut d, device::Out partials, int64_t width) override;
-  void SumRows(Stream& stream, device::In x, device::InOut sum, WriteMode mode) override;
+  void SumRows(Stream& stream, std::span<const RowSum> sums) override;
   LossBlocks loss_blocks(DType dtype) const override;
   void LossExponentials(Stream& stream, VocabularyColumns columns, const LossRows& rows, device::In logits,
                         device::Out exponentials, device::Out block_maximum) override;

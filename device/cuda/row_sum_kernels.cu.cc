@@ -1,6 +1,8 @@
 #include "zeroshard/device/cuda/row_sum_kernels.h"
 
+#include <array>
 #include <cstdint>
+#include <span>
 
 #include "zeroshard/device/convert.h"
 #include "zeroshard/device/cuda/lanes.h"
@@ -19,11 +21,18 @@ constexpr unsigned kBound = 2 * kThreads;
 constexpr unsigned kOfThread = 4;
 constexpr unsigned kGroups = kThreads / kColumns * kOfThread;
 
-// The order is device/cpu's: four rows by a tree, those sums one after another, then what is left row by row. So that the chain does
-// not wait for memory, nor memory for the chain, one phase loads this turn's groups of four, chains the last turn's, and adds its own.
+struct SumShape {
+  int64_t rows = 0, width = 0;
+  int64_t blocks = 0;  // that take kColumns each
+  bool accumulate = false;
+};
+
+// Columns from `first` on of one sum. The order is device/cpu's: four rows by a tree, those sums one after another, then what is left row
+// by row. So that the chain does not wait for memory, nor memory for the chain, one phase loads this turn's groups of four, chains the
+// last turn's, and adds its own.
 template <class T, class Sum>
-ZS_DEVICE void SumKernel(Block& b, int64_t rows, int64_t width, bool accumulate, In<T> x, InOut<Sum> sum) {
-  const int64_t first = int64_t{b.index()} * kColumns, fours = rows / 4, turns = (fours + kGroups - 1) / kGroups;
+ZS_DEVICE void SumColumns(Block& b, const SumShape& shape, int64_t first, const In<T>& x, const InOut<Sum>& sum) {
+  const int64_t rows = shape.rows, width = shape.width, fours = rows / 4, turns = (fours + kGroups - 1) / kGroups;
   ZS_SHARED(float, groups, 2 * kGroups * kColumns);
   PerThread<float> total;
   b.ForEachThread([&](unsigned t) { total[t] = 0; });
@@ -61,21 +70,49 @@ ZS_DEVICE void SumKernel(Block& b, int64_t rows, int64_t width, bool accumulate,
     ZS_UNROLL_BY(1)
     for (int64_t row = 4 * fours; row < rows; ++row) all += at(row, column);
     Sum& to = sum[static_cast<size_t>(column)];
-    to = Narrow<Sum>(accumulate ? Widen(to) + all : all);
+    to = Narrow<Sum>(shape.accumulate ? Widen(to) + all : all);
   });
+}
+
+struct SumShapes {
+  SumShape of[kMostRowSums];
+};
+
+// Up to kMostRowSums sums; blocks take their columns in turn, sum after sum.
+template <class T, class Sum>
+ZS_DEVICE void SumsKernel(Block& b, const SumShapes& shapes, In<T> x0, In<T> x1, In<T> x2, InOut<Sum> sum0, InOut<Sum> sum1,
+                          InOut<Sum> sum2) {
+  int64_t block = b.index();
+  int i = 0;
+  while (block >= shapes.of[i].blocks) block -= shapes.of[i++].blocks;
+  const In<T> x = i == 0 ? x0 : i == 1 ? x1 : x2;
+  const InOut<Sum> sum = i == 0 ? sum0 : i == 1 ? sum1 : sum2;
+  SumColumns(b, shapes.of[i], block * kColumns, x, sum);
 }
 
 }  // namespace
 
-cudaError_t SumRows(cudaStream_t stream, const Array& x, const Array& sum, WriteMode mode) {
-  if (sum.empty()) return cudaSuccess;
-  const int64_t width = sum.elements();
-  const Grid grid{static_cast<unsigned>((width + kColumns - 1) / kColumns), kThreads};
+cudaError_t SumRows(cudaStream_t stream, std::span<const RowSum> sums) {
+  static_assert(kMostRowSums == 3, "as many as SumsKernel takes");
+  SumShapes shapes;
+  std::array<Array, kMostRowSums> x, sum;
+  int64_t blocks = 0;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    x[i] = sums[i].x;
+    sum[i] = sums[i].sum;
+    const int64_t width = sum[i].elements();
+    shapes.of[i] = {.rows = x[i].elements() / width,
+                    .width = width,
+                    .blocks = (width + kColumns - 1) / kColumns,
+                    .accumulate = sums[i].mode == WriteMode::kAccumulate};
+    blocks += shapes.of[i].blocks;
+  }
+  const Grid grid{static_cast<unsigned>(blocks), kThreads};
   cudaError_t error = cudaSuccess;
-  VisitActivation(x.dtype(), [&]<class T>(TypeTag<T>) {
-    VisitActivation(sum.dtype(), [&]<class Sum>(TypeTag<Sum>) {
-      error = LaunchBlocks<SumKernel<T, Sum>, kBound>(stream, grid, x.elements() / width, width,
-                                                      mode == WriteMode::kAccumulate, Reads<T>(x), Updates<Sum>(sum));
+  VisitActivation(x[0].dtype(), [&]<class T>(TypeTag<T>) {
+    VisitActivation(sum[0].dtype(), [&]<class Sum>(TypeTag<Sum>) {
+      error = LaunchBlocks<SumsKernel<T, Sum>, kBound>(stream, grid, shapes, Reads<T>(x[0]), Reads<T>(x[1]), Reads<T>(x[2]),
+                                                       Updates<Sum>(sum[0]), Updates<Sum>(sum[1]), Updates<Sum>(sum[2]));
     });
   });
   return error;

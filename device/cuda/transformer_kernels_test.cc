@@ -117,6 +117,27 @@ TEST_P(TransformerKernelsOfCuda, SumsOfRowsHaveTheBitsOfTheCpu) {
   }
 }
 
+TEST_P(TransformerKernelsOfCuda, SeveralSumsOfRowsAtATimeHaveTheBitsOfTheCpu) {
+  constexpr Shape kUnlike[kMostRowSums] = {{70, 33}, {3, 16}, {0, 5}};
+  for (int count = 1; count <= kMostRowSums; ++count) {
+    KernelPair pair;
+    std::vector<Both> x, sums;
+    for (int i = 0; i < count; ++i) {
+      const auto seed = static_cast<uint32_t>(i);
+      x.push_back(pair.Make(RandomFloats(kUnlike[i].rows * kUnlike[i].width, seed), DType::kFloat32));
+      sums.push_back(pair.Make(RandomFloats(kUnlike[i].width, seed + 9), DType::kBfloat16));
+    }
+    pair.Run([&](const Side& s) {
+      std::vector<RowSum> all;
+      for (size_t i = 0; i < x.size(); ++i) {
+        all.push_back({s(x[i]), s(sums[i]), i == 1 ? WriteMode::kOverwrite : WriteMode::kAccumulate});
+      }
+      s.transformer.SumRows(s.stream, all);
+    });
+    for (const Both& sum : sums) pair.ExpectSame(sum);
+  }
+}
+
 TEST_P(TransformerKernelsOfCuda, TheEmbeddingHasTheBitsOfTheCpu) {
   for (const DType dtype : kActivations) {
     for (const auto& [rows, width] : kShapes) {
