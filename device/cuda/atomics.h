@@ -10,11 +10,14 @@
 
 namespace zeroshard::device::cuda {
 
-ZS_DEVICE void AtomicAdd(int64_t& to, int64_t value) {
+// Gives what was there before.
+ZS_DEVICE int64_t AtomicAdd(int64_t& to, int64_t value) {
 #if defined(__CUDACC__)
-  atomicAdd(reinterpret_cast<unsigned long long*>(&to), static_cast<unsigned long long>(value));
+  return static_cast<int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(&to), static_cast<unsigned long long>(value)));
 #else
+  const int64_t before = to;
   to += value;
+  return before;
 #endif
 }
 
@@ -23,6 +26,14 @@ ZS_DEVICE void AtomicMax(uint32_t& to, uint32_t value) {
   atomicMax(&to, value);
 #else
   if (value > to) to = value;
+#endif
+}
+
+// Before an atomic operation: a thread of another block that sees it, and fences after it, sees what this block wrote until its last
+// phase ended.
+ZS_DEVICE void FenceBlocks() {
+#if defined(__CUDACC__)
+  __threadfence();
 #endif
 }
 

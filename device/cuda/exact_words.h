@@ -6,9 +6,9 @@
 //
 // Example: the squares of x.
 //   AddExactly(b, BlocksOf(n), words, [&] { return [&](int64_t block) { return SquaresOf(x, 64 * block); }; });
+//   NormalizeAtEnd(b, words);
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "zeroshard/device/cuda/atomics.h"
@@ -34,10 +34,6 @@ ZS_DEVICE double AddEight(const double (&lanes)[8]) {
 }
 
 inline constexpr unsigned kExactThreads = 256;
-// A grid for AddExactly over `blocks` values: one block where it can do all.
-inline Grid ExactGrid(int64_t blocks, int64_t blocks_of_one) {
-  return blocks <= blocks_of_one ? Grid{1, kExactThreads} : GridFor(blocks);
-}
 
 // words += value(i) for i in [0, count), spread over the grid. Blocks of at most kExactThreads. Each thread's `value` is what begin()
 // gives it, and is called for ascending i.
@@ -72,6 +68,23 @@ ZS_DEVICE void AddExactly(Block& b, int64_t count, const InOut<int64_t>& words, 
       }
       if (sum != 0) AtomicAdd(words[static_cast<size_t>(word)], sum);
     }
+  });
+}
+
+// The kernel's last phase, after all additions to `words`: whichever block comes to it last normalises them. What they then are depends
+// on no order. Blocks are counted in the word of what is not finite, above all that it can count, and taken off again: a counter of its
+// own would be memory that somebody has to zero. Up to 2^11 - 1 blocks.
+ZS_DEVICE void NormalizeAtEnd(Block& b, const InOut<int64_t>& words) {
+  constexpr int64_t kOneBlock = int64_t{1} << 52;
+  b.ForEachThread([&](unsigned t) {
+    if (t != 0) return;
+    int64_t& counter = words[kExactSumDigits];
+    FenceBlocks();
+    const int64_t before = AtomicAdd(counter, kOneBlock);
+    if (before / kOneBlock + 1 < b.blocks()) return;
+    FenceBlocks();
+    counter -= b.blocks() * kOneBlock;
+    exact_sum::Normalize(&words[0]);
   });
 }
 

@@ -1,6 +1,5 @@
 #include "zeroshard/device/cuda/norm_kernels.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -20,9 +19,6 @@
 
 namespace zeroshard::device::cuda {
 namespace {
-
-// Blocks of 64 elements, one thread each, up to which one block of threads does all, and normalises too.
-constexpr int64_t kBlocksOfOne = 1024;
 
 ZS_DEVICE double PowerOf(double x, double p) {
   const double magnitude = std::fabs(x);
@@ -109,25 +105,23 @@ ZS_DEVICE void SquaresKernel(Block& b, bool aligned, const Pieces<Plain>& pieces
   AddExactly(b, AllBlocksOf(pieces), words, [&] {
     return [&, blocks = BlockOfPieces(pieces)](int64_t i) mutable { return SquaresOfBlock(x, aligned, blocks(i)); };
   });
-  if (b.blocks() > 1) return;
-  b.ForEachThread([&](unsigned t) {
-    if (t == 0) exact_sum::Normalize(&words[0]);
-  });
+  NormalizeAtEnd(b, words);
 }
 
 template <class T>
-ZS_DEVICE void PowersKernel(Thread t, const Pieces<Plain>& pieces, double p, In<T> x, InOut<int64_t> words) {
-  BlockOfPieces blocks(pieces);
+ZS_DEVICE void PowersKernel(Block& b, const Pieces<Plain>& pieces, double p, In<T> x, InOut<int64_t> words) {
   const int64_t count = AllBlocksOf(pieces);
-  for (auto i = static_cast<int64_t>(t.Global()); i < count; i += static_cast<int64_t>(t.Stride())) {
-    const exact_sum::Digits digits = exact_sum::Split(PowersOfBlock(x, p, blocks(i)));
-    for (int j = 0; j < 3; ++j) {
-      if (digits.parts[j] != 0) AtomicAdd(words[static_cast<size_t>(digits.first + j)], digits.parts[j]);
+  b.ForEachThread([&](unsigned t) {
+    BlockOfPieces blocks(pieces);
+    for (int64_t i = int64_t{b.index()} * b.threads() + t; i < count; i += int64_t{b.blocks()} * b.threads()) {
+      const exact_sum::Digits digits = exact_sum::Split(PowersOfBlock(x, p, blocks(i)));
+      for (int j = 0; j < 3; ++j) {
+        if (digits.parts[j] != 0) AtomicAdd(words[static_cast<size_t>(digits.first + j)], digits.parts[j]);
+      }
     }
-  }
+  });
+  NormalizeAtEnd(b, words);
 }
-
-ZS_DEVICE void NormalizeKernel(Thread, InOut<int64_t> words) { exact_sum::Normalize(&words[0]); }
 
 // The largest magnitude as bits of T without the sign; converted once, so that NaNs stay above all.
 template <class T>
@@ -160,16 +154,15 @@ ZS_DEVICE void MagnitudeKernel(Block& b, bool aligned, const Pieces<int>& pieces
 
 cudaError_t AddPowers(cudaStream_t stream, const Array& x, const Pieces<Plain>& pieces, double p, const Array& sum) {
   if (x.empty()) return cudaSuccess;
-  const Grid grid = ExactGrid(AllBlocksOf(pieces), kBlocksOfOne);
+  const Grid grid = GridFor(AllBlocksOf(pieces));
   const bool aligned = Aligned({x}) && Aligned(pieces);
   const InOut<int64_t> words = Updates<int64_t>(sum);
   cudaError_t error = cudaSuccess;
   VisitActivation(x.dtype(), [&]<class T>(TypeTag<T>) {
     error = p == 2 ? LaunchBlocks<SquaresKernel<T>>(stream, grid, aligned, pieces, Reads<T>(x), words)
-                   : Launch<PowersKernel<T>>(stream, grid, pieces, p, Reads<T>(x), words);
+                   : LaunchBlocks<PowersKernel<T>>(stream, grid, pieces, p, Reads<T>(x), words);
   });
-  if (error != cudaSuccess || (p == 2 && grid.blocks == 1)) return error;
-  return Launch<NormalizeKernel>(stream, Grid{1, 1}, words);
+  return error;
 }
 
 cudaError_t MaxMagnitude(cudaStream_t stream, const Array& x, const Pieces<int>& pieces, const Array& largest) {

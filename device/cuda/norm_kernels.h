@@ -14,7 +14,7 @@
 
 namespace zeroshard::device::cuda {
 
-// One launch for few elements, else a second one, of one thread, that normalises `sum`.
+// One launch each.
 cudaError_t AddPowers(cudaStream_t stream, const Array& x, const Pieces<Plain>& pieces, double p, const Array& sum);
 cudaError_t MaxMagnitude(cudaStream_t stream, const Array& x, const Pieces<int>& pieces, const Array& largest);
 
