@@ -115,7 +115,10 @@ void GroupNotes::Leave(absl::Duration patience) {
   if (!store_.Set(LeftKey(rank_), "").ok()) return;
   std::vector<std::string> all;
   for (int r = 0; r < world_size_; ++r) all.push_back(LeftKey(r));
-  store_.Wait(all, patience).IgnoreError();
+  const absl::Time deadline = absl::Now() + patience;
+  while (!store_.Wait(all, std::min(kLook, std::max(absl::ZeroDuration(), deadline - absl::Now()))).ok()) {
+    if (absl::Now() >= deadline || !WhyGivenUp(/*gone=*/false).ok()) return;
+  }
 }
 
 absl::Status GroupNotes::WhyGivenUp(bool gone) {

@@ -53,7 +53,8 @@ class GroupNotes {
 
   // Tells the others why this rank gives up. The group's first cause stays.
   void GiveUp(const absl::Status& cause);
-  // This rank takes no further part, and all that it called has ended. Waits until all others have left, no longer than `patience`.
+  // This rank takes no further part, and all that it called has ended. Waits until all others have left, no longer than `patience`, nor
+  // once another has given up.
   void Leave(absl::Duration patience);
   // Why another rank gave up: "rank 1 gave up: ..."; or OK. `gone`: also where one has left.
   absl::Status WhyGivenUp(bool gone);

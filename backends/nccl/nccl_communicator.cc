@@ -100,6 +100,9 @@ class NcclCommunicator final : public comm::Communicator, private NcclThread::Is
           .IgnoreError();
     }
     watchdog_.reset();
+    // Here, where all is there that a first collective which was left behind still uses.
+    memory_.reset();
+    joined_.thread.reset();
   }
 
  private:

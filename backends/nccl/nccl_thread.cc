@@ -14,6 +14,8 @@ namespace zeroshard::backends {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};  // with what is still posted when the thread is to end
+// With a call that was left behind: where its communicator was aborted it comes back, and what it uses is there until it has.
+constexpr std::chrono::seconds kPatienceWithTheStuck{1};
 
 struct Rare {
   std::function<absl::Status()> work;
@@ -84,7 +86,7 @@ NcclThread::~NcclThread() {
   std::unique_lock<std::mutex> lock(state_->mutex);
   state_->stop = true;
   state_->changed.notify_all();
-  if (!state_->left_behind) state_->changed.wait_for(lock, kPatience, [this] { return state_->ended; });
+  state_->changed.wait_for(lock, state_->left_behind ? kPatienceWithTheStuck : kPatience, [this] { return state_->ended; });
   const bool ended = state_->ended;
   lock.unlock();
   ended ? state_->thread.join() : state_->thread.detach();

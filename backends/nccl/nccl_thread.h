@@ -32,7 +32,7 @@ class NcclThread {
 
   // `begin` runs first on the thread. `device`: the rank's, for the count of allocations.
   NcclThread(device::Device& device, std::function<void()> begin);
-  // Waits for what was posted; no longer than 10 s, and not at all after a Call that was left behind.
+  // Waits for what was posted; no longer than 10 s, and 1 s after a Call that was left behind.
   ~NcclThread();
   NcclThread(const NcclThread&) = delete;
   NcclThread& operator=(const NcclThread&) = delete;

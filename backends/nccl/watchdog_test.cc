@@ -246,7 +246,9 @@ TEST(Watchdog, TakesNothingForDoneOnADeviceThatBreaksMeanwhile) {
     Caller caller(rank);
     ASSERT_TRUE(caller.Sum(5).Wait().ok());
     if (rank.rank() == 0) return;
+    const auto compute = rank.device().MakeStream(device::StreamKind::kCompute);
     comm::Work work = caller.Sum(7);
+    work.WaitOn(*compute);  // So all of it is queued.
     device::cuda::doubles::BreakDevice(1, cudaErrorIllegalAddress);
     const absl::Status told = work.Wait();
     EXPECT_TRUE(absl::StrContains(told.message(), "an illegal memory access was encountered")) << told;
