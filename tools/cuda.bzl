@@ -22,7 +22,9 @@ _NVCC_FLAGS = [
     "-Xcompiler=-fPIC,-ffp-contract=off",
 ]
 
-def _architecture_flags(architectures):
+def _architecture_flags(architectures, is_ptx):
+    if is_ptx:
+        return ["-gencode=arch=compute_%s,code=compute_%s" % (architectures[0], architectures[0]), "--compress-mode=none"]
     flags = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in architectures]
     return flags + ["-gencode=arch=compute_%s,code=compute_%s" % (architectures[0], architectures[0])]
 
@@ -31,11 +33,12 @@ def _cuda_objects_impl(ctx):
     compilation = cc_info.compilation_context
     objects = []
     for src in ctx.files.srcs:
-        object = ctx.actions.declare_file(src.basename[:-len(".cu.cc")] + ".cu.pic.o")
+        suffix = ".ptx.pic.o" if ctx.attr.is_ptx else ".cu.pic.o"
+        object = ctx.actions.declare_file(src.basename[:-len(".cu.cc")] + suffix)
         args = ctx.actions.args()
         args.add(CUDA_HOME + "/bin/nvcc")
         args.add_all(_NVCC_FLAGS)
-        args.add_all(_architecture_flags(ARCHITECTURES))
+        args.add_all(_architecture_flags(ARCHITECTURES, ctx.attr.is_ptx))
         if "-Werror" in ctx.fragments.cpp.copts:
             args.add("-Werror=all-warnings")
         args.add_all(compilation.quote_includes, before_each = "-I")
@@ -60,6 +63,8 @@ _cuda_objects = rule(
     attrs = {
         "srcs": attr.label_list(allow_files = [".cu.cc"], mandatory = True),
         "deps": attr.label_list(providers = [CcInfo]),
+        # With no image of any GPU, but with its PTX as text, for //device/cuda/ptx.
+        "is_ptx": attr.bool(),
         "_nvcc": attr.label(default = Label("//tools:nvcc.sh"), executable = True, cfg = "host", allow_single_file = True),
         # So that another toolkit compiles anew.
         "_version": attr.label(default = Label("@local_cuda//:version")),
@@ -88,8 +93,8 @@ def cuda_architectures(name):
 def cuda_kernels(name, srcs, hdrs, deps = [], kernel_deps = [], **kwargs):
     """Kernels, and the plain functions that launch them.
 
-    Three libraries: NAME, the functions' declarations, which any C++ may include; NAME_on_gpu and NAME_on_doubles, what they
-    link to, of which the final target takes one (//device/cuda:on_gpu, //device/cuda/doubles).
+    Four libraries: NAME, the functions' declarations, which any C++ may include; NAME_on_gpu, NAME_on_doubles and NAME_on_ptx, what they
+    link to, of which the final target takes one (//device/cuda:on_gpu, //device/cuda/doubles, the same with //device/cuda/ptx:launch_ptx).
 
     Args:
       name: as the header, without its suffix.
@@ -116,6 +121,21 @@ def cuda_kernels(name, srcs, hdrs, deps = [], kernel_deps = [], **kwargs):
     cc_library(
         name = name + "_on_gpu",
         srcs = [name + "_objects"],
+        alwayslink = True,
+        deps = [":" + name],
+        **kwargs
+    )
+    _cuda_objects(
+        name = name + "_ptx_objects",
+        testonly = True,
+        srcs = srcs,
+        deps = inner,
+        is_ptx = True,
+    )
+    cc_library(
+        name = name + "_on_ptx",
+        testonly = True,
+        srcs = [name + "_ptx_objects"],
         alwayslink = True,
         deps = [":" + name],
         **kwargs

@@ -1,6 +1,7 @@
 // device/cuda's kernels beside device/cpu's, on the same bytes: for tests.
 //
-// Built twice: for the doubles, where each test runs in some orders of queues and of a block's threads, and for a GPU.
+// Built three times: for the doubles, where each test runs in some orders of queues and of a block's threads; as nvcc compiled it, run by
+// //device/cuda/ptx; and for a GPU.
 //
 // Example:
 //   KernelPair pair;
@@ -76,7 +77,7 @@ class KernelPair {
   Stream& cpu_stream() { return *cpu_stream_; }
 
   std::vector<std::byte> Bytes(const Array& cuda);
-  // Byte for byte.
+  // Byte for byte; on a GPU one NaN is as good as another.
   void ExpectSame(const Both& both);
   // Each |cuda - cpu| <= bound (|cpu| + scale); floats.
   void ExpectNear(const Both& both, double bound, double scale);
@@ -105,7 +106,7 @@ class KernelTest : public testing::TestWithParam<int> {
 };
 // For INSTANTIATE_TEST_SUITE_P.
 int KernelOrders();
-// Whether this is a GPU's build.
+// Whether kernels are what nvcc compiled.
 bool OnGpu();
 
 inline constexpr DType kActivations[] = {DType::kFloat32, DType::kBfloat16, DType::kFloat16};

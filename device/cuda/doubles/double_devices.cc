@@ -229,6 +229,15 @@ void DoubleDevices::Free(void* address) {
   allocations_.erase(found);
 }
 
+std::vector<std::pair<uint64_t, int64_t>> DoubleDevices::Allocations(int device) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::pair<uint64_t, int64_t>> found;
+  for (const auto& [address, allocation] : allocations_) {
+    if (allocation.device == device) found.emplace_back(reinterpret_cast<uint64_t>(address), allocation.bytes);
+  }
+  return found;
+}
+
 int DoubleDevices::Owner(const void* address) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto next = allocations_.upper_bound(const_cast<void*>(address));

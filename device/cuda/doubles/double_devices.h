@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "zeroshard/device/late/late_engine.h"
@@ -69,6 +70,8 @@ class DoubleDevices {
   cudaError_t Allocate(int device, int64_t bytes, void** address);
   // Ends the test where `address` did not come from Allocate.
   void Free(void* address);
+  // What the device's memory is given out as now: addresses and bytes.
+  std::vector<std::pair<uint64_t, int64_t>> Allocations(int device) const;
   // The device whose memory `address` lies in; -1: none.
   int Owner(const void* address) const;
 

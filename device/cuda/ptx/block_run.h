@@ -1,0 +1,89 @@
+// A block of threads of a kernel, run on this thread.
+//
+// Threads run one after the other, each up to the next barrier or shuffle. What a GPU forbids, or leaves undefined, ends the test with the
+// kernel, the line, the block and the thread: memory that is not there or not aligned, two threads that race, a barrier or a shuffle that
+// some threads do not come to.
+//
+// Example:
+//   BlockRun run(kernel, {.threads = 256, .blocks = 4}, parameters, memory);
+//   for (unsigned block = 0; block < 4; ++block) run.Run(block);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zeroshard/device/cuda/ptx/global_memory.h"
+#include "zeroshard/device/cuda/ptx/program.h"
+#include "zeroshard/device/cuda/ptx/race_log.h"
+
+namespace zeroshard::device::cuda::ptx {
+
+inline constexpr unsigned kWarpThreads = 32;
+
+struct LaunchShape {
+  unsigned threads = 0;  // of a block
+  unsigned blocks = 0;
+  bool is_backwards = false;  // from the last thread to the first
+};
+
+class BlockRun {
+ public:
+  // `parameters`: the kernel's, as they lie in a thread's memory.
+  BlockRun(const Program& program, const LaunchShape& shape, std::span<const std::byte> parameters, GlobalMemory& memory);
+
+  void Run(unsigned block);
+
+ private:
+  enum class State { kRuns, kAtBarrier, kAtShuffle, kEnded };
+  struct Thread {
+    unsigned index = 0;
+    uint64_t* registers = nullptr;
+    std::byte* memory = nullptr;
+    uint32_t at = 0;  // instruction
+    State state = State::kRuns;
+    std::vector<const Instruction*> calls;  // under way
+  };
+  struct Place {
+    std::byte* host = nullptr;
+    RaceLog* log = nullptr;
+    const Epochs* epochs = nullptr;
+    size_t offset = 0;
+  };
+
+  void Begin(Thread& thread);
+  // Up to the next barrier, shuffle or the end.
+  void RunThread(Thread& thread);
+  // Up to the next barrier or the end.
+  void RunWarp(unsigned first);
+  void Shuffle(unsigned first);
+  // Whether there is more to run.
+  bool PassBarrier();
+
+  Place Find(const Thread& thread, const Instruction& i) const;
+  void Load(Thread& thread, const Instruction& i);
+  void Store(Thread& thread, const Instruction& i);
+  void Change(Thread& thread, const Instruction& i);
+  void Enter(Thread& thread, const Instruction& i);
+  // False: the thread has ended.
+  bool Return(Thread& thread);
+
+  [[noreturn]] void Refuse(const Thread& thread, const std::string& why) const;
+
+  const Program& program_;
+  const LaunchShape shape_;
+  const std::span<const std::byte> parameters_;
+  GlobalMemory& memory_;
+  unsigned block_ = 0;
+  Epochs epochs_;         // of global memory
+  Epochs shared_epochs_;  // of shared memory, which is a block's own
+
+  std::vector<uint64_t> registers_;
+  std::vector<std::byte> thread_memory_, shared_memory_;
+  RaceLog shared_log_;
+  std::vector<Thread> threads_;
+};
+
+}  // namespace zeroshard::device::cuda::ptx
