@@ -25,28 +25,25 @@ uint64_t Extended(const std::byte* from, const Instruction& i) {
 }  // namespace
 
 BlockRun::BlockRun(const Program& program, const LaunchShape& shape, std::span<const std::byte> parameters,
-                   GlobalMemory& memory)
-    : program_(program),
-      shape_(shape),
-      parameters_(parameters),
-      memory_(memory),
-      registers_(size_t{shape.threads} * program.registers),
-      thread_memory_(shape.threads * program.thread_bytes),
-      shared_memory_(program.shared_bytes),
-      shared_log_(program.shared_bytes),
-      threads_(shape.threads) {
+                   GlobalMemory& memory, BlockMemory& own)
+    : program_(program), shape_(shape), parameters_(parameters), memory_(memory), own_(own), threads_(shape.threads) {
+  if (program.shared_bytes > kMostSharedBytes) EndTest(absl::StrCat("kernel ", program.name, " has too much shared memory"));
+  own.registers.resize(std::max(own.registers.size(), size_t{shape.threads} * program.registers));
+  own.threads.resize(std::max(own.threads.size(), shape.threads * program.thread_bytes));
+  own.shared.resize(kMostSharedBytes);
+  epochs_.launch = memory.NextEpoch();
   for (unsigned t = 0; t < shape.threads; ++t) {
     threads_[t].index = t;
-    threads_[t].registers = registers_.data() + size_t{t} * program.registers;
-    threads_[t].memory = thread_memory_.data() + t * program.thread_bytes;
+    threads_[t].registers = own.registers.data() + size_t{t} * program.registers;
+    threads_[t].memory = own.threads.data() + t * program.thread_bytes;
   }
 }
 
 void BlockRun::Run(unsigned block) {
   block_ = block;
-  epochs_.block = ++epochs_.now;
+  epochs_.block = epochs_.now = memory_.NextEpoch();
   shared_epochs_ = {epochs_.now, epochs_.now, epochs_.now};
-  std::fill(shared_memory_.begin(), shared_memory_.end(), kUnwritten);
+  std::fill_n(own_.shared.begin(), program_.shared_bytes, kUnwritten);
   for (Thread& thread : threads_) Begin(thread);
   const unsigned warps = (shape_.threads + kWarpThreads - 1) / kWarpThreads;
   do {
@@ -154,7 +151,7 @@ bool BlockRun::PassBarrier() {
     thread.state = State::kRuns;
     ++thread.at;
   }
-  shared_epochs_.now = ++epochs_.now;
+  shared_epochs_.now = epochs_.now = memory_.NextEpoch();
   return true;
 }
 
@@ -173,8 +170,7 @@ BlockRun::Place BlockRun::Find(const Thread& thread, const Instruction& i) const
   const size_t size = is_shared ? program_.shared_bytes : program_.thread_bytes;
   if (address > size || bytes > size - address) Refuse(thread, absl::StrCat(named(), " are outside of ", size));
   if (!is_shared) return {thread.memory + address};
-  return {const_cast<std::byte*>(shared_memory_.data()) + address, const_cast<RaceLog*>(&shared_log_), &shared_epochs_,
-          address};
+  return {own_.shared.data() + address, &own_.shared_log, &shared_epochs_, address};
 }
 
 void BlockRun::Load(Thread& thread, const Instruction& i) {

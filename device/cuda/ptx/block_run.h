@@ -5,7 +5,7 @@
 // some threads do not come to.
 //
 // Example:
-//   BlockRun run(kernel, {.threads = 256, .blocks = 4}, parameters, memory);
+//   BlockRun run(kernel, {.threads = 256, .blocks = 4}, parameters, memory, own);
 //   for (unsigned block = 0; block < 4; ++block) run.Run(block);
 #pragma once
 
@@ -22,6 +22,7 @@
 namespace zeroshard::device::cuda::ptx {
 
 inline constexpr unsigned kWarpThreads = 32;
+inline constexpr size_t kMostSharedBytes = 48 * 1024;  // that a kernel declares
 
 struct LaunchShape {
   unsigned threads = 0;  // of a block
@@ -29,10 +30,18 @@ struct LaunchShape {
   bool is_backwards = false;  // from the last thread to the first
 };
 
+// What a device's blocks run in, one after the other; kept so that a launch need not ask the system for it.
+struct BlockMemory {
+  std::vector<uint64_t> registers;
+  std::vector<std::byte> threads, shared;
+  RaceLog shared_log{kMostSharedBytes};
+};
+
 class BlockRun {
  public:
-  // `parameters`: the kernel's, as they lie in a thread's memory.
-  BlockRun(const Program& program, const LaunchShape& shape, std::span<const std::byte> parameters, GlobalMemory& memory);
+  // `parameters`: the kernel's, as they lie in a thread's memory. Both memories are one device's.
+  BlockRun(const Program& program, const LaunchShape& shape, std::span<const std::byte> parameters, GlobalMemory& memory,
+           BlockMemory& own);
 
   void Run(unsigned block);
 
@@ -76,13 +85,11 @@ class BlockRun {
   const LaunchShape shape_;
   const std::span<const std::byte> parameters_;
   GlobalMemory& memory_;
+  BlockMemory& own_;
   unsigned block_ = 0;
   Epochs epochs_;         // of global memory
   Epochs shared_epochs_;  // of shared memory, which is a block's own
 
-  std::vector<uint64_t> registers_;
-  std::vector<std::byte> thread_memory_, shared_memory_;
-  RaceLog shared_log_;
   std::vector<Thread> threads_;
 };
 

@@ -2,10 +2,24 @@
 
 #include <iterator>
 
+#include "zeroshard/device/cuda/ptx/program.h"
+
 namespace zeroshard::device::cuda::ptx {
 
-void GlobalMemory::AddConstant(uint64_t address, const std::vector<std::byte>& bytes) {
-  allocations_[address] = {address, static_cast<int64_t>(bytes.size()), const_cast<std::byte*>(bytes.data()), nullptr};
+void GlobalMemory::BeginLaunch(const std::vector<std::pair<uint64_t, int64_t>>& allocations,
+                               const std::vector<std::byte>& constants, Resolve resolve) {
+  resolve_ = std::move(resolve);
+  last_ = nullptr;
+  std::map<uint64_t, Allocation> now;
+  for (const auto& [address, bytes] : allocations) {
+    Allocation& allocation = now[address];
+    const auto before = allocations_.find(address);
+    if (before != allocations_.end() && before->second.bytes == bytes) allocation.log = std::move(before->second.log);
+    allocation.address = address;
+    allocation.bytes = bytes;
+  }
+  now[kModuleAddress] = {kModuleAddress, static_cast<int64_t>(constants.size()), const_cast<std::byte*>(constants.data())};
+  allocations_ = std::move(now);
 }
 
 GlobalMemory::Found GlobalMemory::Find(uint64_t address, int64_t bytes) {
@@ -18,7 +32,7 @@ GlobalMemory::Found GlobalMemory::Find(uint64_t address, int64_t bytes) {
     last_ = &std::prev(next)->second;
     if (last_->host == nullptr) {
       last_->host = resolve_(last_->address, last_->bytes);
-      last_->log = std::make_unique<RaceLog>(static_cast<size_t>(last_->bytes));
+      if (last_->log == nullptr) last_->log = std::make_unique<RaceLog>(static_cast<size_t>(last_->bytes));
     }
   }
   const size_t offset = address - last_->address;

@@ -1,9 +1,8 @@
-// Device memory as a kernel sees it: the stretches that were allocated, and who touched them.
+// A device's memory as its kernels see it: the stretches that were allocated, and who touched them.
 //
 // Example:
-//   GlobalMemory memory(resolve);
-//   memory.Add(address, bytes);
-//   GlobalMemory::Found found = memory.Find(address + 8, 4);   // found.host == nullptr: not allocated
+//   memory.BeginLaunch({{address, bytes}}, resolve);
+//   const GlobalMemory::Found found = memory.Find(address + 8, 4);   // found.host == nullptr: not allocated
 #pragma once
 
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "zeroshard/device/cuda/ptx/race_log.h"
@@ -19,13 +19,14 @@ namespace zeroshard::device::cuda::ptx {
 
 class GlobalMemory {
  public:
-  // Where the host finds the bytes of an allocation; asked once, when it is first touched.
+  // Where the host finds the bytes of an allocation; asked when a launch first touches it.
   using Resolve = std::function<std::byte*(uint64_t address, int64_t bytes)>;
-  explicit GlobalMemory(Resolve resolve) : resolve_(std::move(resolve)) {}
 
-  void Add(uint64_t address, int64_t bytes) { allocations_[address] = {address, bytes, nullptr, nullptr}; }
-  // What the host holds, and nobody writes.
-  void AddConstant(uint64_t address, const std::vector<std::byte>& bytes);
+  // What there is for the next launch: addresses and bytes, and what nobody writes, at kModuleAddress.
+  void BeginLaunch(const std::vector<std::pair<uint64_t, int64_t>>& allocations, const std::vector<std::byte>& constants,
+                   Resolve resolve);
+  // A new epoch; each is later than all before, of any launch.
+  uint32_t NextEpoch() { return ++epoch_; }
 
   struct Found {
     std::byte* host = nullptr;
@@ -39,12 +40,13 @@ class GlobalMemory {
     uint64_t address = 0;
     int64_t bytes = 0;
     std::byte* host = nullptr;
-    std::unique_ptr<RaceLog> log;
+    std::unique_ptr<RaceLog> log = nullptr;  // kept from launch to launch: epochs tell them apart
   };
 
-  const Resolve resolve_;
+  Resolve resolve_;
   std::map<uint64_t, Allocation> allocations_;
   Allocation* last_ = nullptr;  // the one found last
+  uint32_t epoch_ = 0;
 };
 
 }  // namespace zeroshard::device::cuda::ptx

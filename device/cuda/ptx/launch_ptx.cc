@@ -3,7 +3,7 @@
 
 #include <cstring>
 #include <map>
-#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,13 +26,14 @@ class Object {
  public:
   explicit Object(std::string_view text) : text_(text) {}
   const Module& module() {
-    if (module_ == nullptr) module_ = std::make_unique<Module>(Parse(text_));
-    return *module_;
+    std::call_once(parsed_, [&] { module_ = Parse(text_); });
+    return module_;
   }
 
  private:
   const std::string_view text_;
-  std::unique_ptr<Module> module_;
+  std::once_flag parsed_;
+  Module module_;
 };
 
 struct Kernel {
@@ -59,20 +60,33 @@ std::map<const void*, Kernel>& Kernels() {
   return kernels;
 }
 
+// Launches of a device run one at a time, under its engine's lock.
+struct DeviceState {
+  GlobalMemory memory;
+  BlockMemory of_blocks;
+};
+DeviceState& StateOf(int device) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& states = *new std::map<int, DeviceState>;
+  std::lock_guard<std::mutex> lock(mutex);
+  return states[device];
+}
+
 // A launch as it waits on its stream.
 struct QueuedLaunch {
   const Kernel* kernel;
+  int device;
   LaunchShape shape;
   std::vector<std::byte> parameters;
   std::vector<std::pair<uint64_t, int64_t>> allocations;
 
   void Run(const AddressMap& map) const {
     const Program& program = kernel->program();
-    GlobalMemory memory(
-        [&map](uint64_t address, int64_t bytes) { return static_cast<std::byte*>(map.Resolve(address, bytes)); });
-    for (const auto& [address, bytes] : allocations) memory.Add(address, bytes);
-    memory.AddConstant(kModuleAddress, kernel->object->module().constants);
-    BlockRun run(program, shape, parameters, memory);
+    DeviceState& state = StateOf(device);
+    state.memory.BeginLaunch(allocations, kernel->object->module().constants, [&map](uint64_t address, int64_t bytes) {
+      return static_cast<std::byte*>(map.Resolve(address, bytes));
+    });
+    BlockRun run(program, shape, parameters, state.memory, state.of_blocks);
     for (unsigned block = 0; block < shape.blocks; ++block) run.Run(block);
   }
 };
@@ -107,7 +121,8 @@ cudaError_t Launch(const Kernel& kernel, dim3 grid, dim3 block, void** args, siz
   const char* const name = doubles::ShortName(linked);
   const LaunchShape shape = {.threads = block.x, .blocks = grid.x, .is_backwards = doubles::ThreadsBackwards()};
   Enqueue(stream, name,
-          {&kernel, shape, ParametersOf(kernel.program(), args), doubles::DoubleDevices::Get().Allocations(stream->device)});
+          {&kernel, stream->device, shape, ParametersOf(kernel.program(), args),
+           doubles::DoubleDevices::Get().Allocations(stream->device)});
   doubles::AfterLaunch(stream, name);
   return cudaSuccess;
 }

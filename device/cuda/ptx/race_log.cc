@@ -8,7 +8,7 @@ bool RaceLog::Races(const Epochs& epochs, const Touch& earlier, uint32_t thread)
 }
 
 bool RaceLog::Read(const Epochs& epochs, size_t byte, uint32_t thread) {
-  Cell& cell = cells_[byte];
+  Cell& cell = At(byte);
   if (Races(epochs, cell.written, thread)) return true;
   if (cell.read.epoch >= epochs.launch && cell.read.epoch < epochs.block) cell.read_by_block_before = cell.read.epoch;
   const bool is_shared = cell.read.epoch == epochs.now && cell.read.thread != thread;
@@ -17,7 +17,7 @@ bool RaceLog::Read(const Epochs& epochs, size_t byte, uint32_t thread) {
 }
 
 bool RaceLog::Write(const Epochs& epochs, size_t byte, uint32_t thread, bool is_atomic) {
-  Cell& cell = cells_[byte];
+  Cell& cell = At(byte);
   if (Races(epochs, cell.written, thread) && !(is_atomic && cell.is_atomic)) return true;
   if (Races(epochs, cell.read, thread) || cell.read_by_block_before >= epochs.launch) return true;
   cell.written = {epochs.now, thread};

@@ -1,7 +1,7 @@
 // Who touched each byte last, so that two threads that no barrier orders are noticed.
 //
 // Two touches of one byte race where one of them writes, and not both are atomic, and the threads are of two blocks of the launch, or of one
-// block with no barrier between. Time is counted in epochs: each launch, block and barrier begins one.
+// block with no barrier between. Time is counted in epochs: each launch, block and barrier begins one, none is 0.
 //
 // Example:
 //   RaceLog log(bytes);
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace zeroshard::device::cuda::ptx {
@@ -21,7 +22,7 @@ struct Epochs {
 
 class RaceLog {
  public:
-  explicit RaceLog(size_t bytes) : cells_(bytes) {}
+  explicit RaceLog(size_t bytes) : pages_(bytes / kPageBytes + 1) {}
 
   // True: it races with an earlier touch. Elements are known by their first byte.
   bool Read(const Epochs& epochs, size_t byte, uint32_t thread);
@@ -29,17 +30,25 @@ class RaceLog {
 
  private:
   static constexpr uint32_t kSeveral = ~uint32_t{0};
+  // Epoch 0: none yet.
   struct Touch {
-    uint32_t epoch = 0, thread = 0;
+    uint32_t epoch, thread;
   };
   struct Cell {
     Touch written, read;
-    uint32_t read_by_block_before = 0;  // epoch
-    bool is_atomic = false;
+    uint32_t read_by_block_before;  // epoch
+    bool is_atomic;
   };
   static bool Races(const Epochs& epochs, const Touch& earlier, uint32_t thread);
 
-  std::vector<Cell> cells_;
+  static constexpr size_t kPageBytes = 256;
+  Cell& At(size_t byte) {
+    std::unique_ptr<Cell[]>& page = pages_[byte / kPageBytes];
+    if (page == nullptr) page = std::make_unique<Cell[]>(kPageBytes);
+    return page[byte % kPageBytes];
+  }
+
+  std::vector<std::unique_ptr<Cell[]>> pages_;  // of what was touched
 };
 
 }  // namespace zeroshard::device::cuda::ptx

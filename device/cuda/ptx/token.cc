@@ -58,7 +58,8 @@ int64_t Tokens::Integer() {
   int64_t value = 0;
   uint64_t large = 0;
   if (absl::SimpleAtoi(word, &value)) return value;
-  if (absl::SimpleAtoi(word, &large)) return static_cast<int64_t>(large);
+  if (absl::SimpleAtoi(word, &large) || (word.substr(0, 2) == "0x" && absl::SimpleHexAtoi(word, &large)))
+    return static_cast<int64_t>(large);
   --at_;
   Refuse("not a whole number");
 }
