@@ -42,7 +42,7 @@ BlockRun::BlockRun(const Program& program, const LaunchShape& shape, std::span<c
 void BlockRun::Run(unsigned block) {
   block_ = block;
   epochs_.block = epochs_.now = memory_.NextEpoch();
-  shared_epochs_ = {epochs_.now, epochs_.now, epochs_.now};
+  shared_epochs_ = seeing_epochs_ = {epochs_.now, epochs_.now, epochs_.now};
   std::fill_n(own_.shared.begin(), program_.shared_bytes, kUnwritten);
   for (Thread& thread : threads_) Begin(thread);
   const unsigned warps = (shape_.threads + kWarpThreads - 1) / kWarpThreads;
@@ -54,6 +54,8 @@ void BlockRun::Run(unsigned block) {
 void BlockRun::Begin(Thread& thread) {
   thread.at = program_.first_instruction;
   thread.state = State::kRuns;
+  thread.has_fenced = thread.sees_blocks_before = false;
+  thread.changed = 0;
   for (const Constant& constant : program_.constants) thread.registers[constant.to] = constant.value;
   const uint64_t special[] = {thread.index, shape_.threads, block_, shape_.blocks};
   for (size_t i = 0; i < std::size(special); ++i) thread.registers[program_.special[i]] = special[i];
@@ -80,6 +82,9 @@ void BlockRun::RunThread(Thread& thread) {
         break;
       case Kind::kAtomic:
         Change(thread, i);
+        break;
+      case Kind::kFence:
+        Fence(thread);
         break;
       case Kind::kBranch:
         thread.at = i.target;
@@ -151,7 +156,7 @@ bool BlockRun::PassBarrier() {
     thread.state = State::kRuns;
     ++thread.at;
   }
-  shared_epochs_.now = epochs_.now = memory_.NextEpoch();
+  shared_epochs_.now = seeing_epochs_.now = epochs_.now = memory_.NextEpoch();
   return true;
 }
 
@@ -164,7 +169,7 @@ BlockRun::Place BlockRun::Find(const Thread& thread, const Instruction& i) const
   if (i.space == Space::kGlobal) {
     const GlobalMemory::Found found = memory_.Find(address, static_cast<int64_t>(bytes));
     if (found.host == nullptr) Refuse(thread, absl::StrCat(named(), " are in no memory of the device"));
-    return {found.host, found.log, &epochs_, found.offset};
+    return {found.host, found.log, thread.sees_blocks_before ? &seeing_epochs_ : &epochs_, found.offset};
   }
   const bool is_shared = i.space == Space::kShared;
   const size_t size = is_shared ? program_.shared_bytes : program_.thread_bytes;
@@ -204,6 +209,19 @@ void BlockRun::Change(Thread& thread, const Instruction& i) {
   const uint64_t before = Extended(place.host, i), after = i.combine(before, thread.registers[i.from[1]]);
   std::memcpy(place.host, &after, i.bytes);
   thread.registers[i.to[0]] = before;
+  thread.changed = thread.registers[i.from[0]] + static_cast<uint64_t>(i.offset);
+  if (!thread.has_fenced) return;
+  Released& released = released_[thread.changed];
+  if (released.blocks == 0 || released.last != block_) ++released.blocks;
+  released.last = block_;
+}
+
+void BlockRun::Fence(Thread& thread) {
+  thread.has_fenced = true;
+  const auto found = released_.find(thread.changed);
+  if (found == released_.end()) return;
+  const unsigned others = found->second.blocks - (found->second.last == block_ ? 1 : 0);
+  thread.sees_blocks_before |= others == block_;
 }
 
 void BlockRun::Enter(Thread& thread, const Instruction& i) {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +55,13 @@ class BlockRun {
     uint32_t at = 0;  // instruction
     State state = State::kRuns;
     std::vector<const Instruction*> calls;  // under way
+    // See Fence.
+    bool has_fenced = false, sees_blocks_before = false;
+    uint64_t changed = 0;
+  };
+  // Blocks that fenced and then changed an address by an atomic operation.
+  struct Released {
+    unsigned blocks = 0, last = 0;
   };
   struct Place {
     std::byte* host = nullptr;
@@ -75,6 +83,9 @@ class BlockRun {
   void Load(Thread& thread, const Instruction& i);
   void Store(Thread& thread, const Instruction& i);
   void Change(Thread& thread, const Instruction& i);
+  // A thread sees what all blocks before touched where each of them fenced and then changed one address atomically, and this thread
+  // changed it and then fences (PTX ISA, release and acquire patterns).
+  void Fence(Thread& thread);
   void Enter(Thread& thread, const Instruction& i);
   // False: the thread has ended.
   bool Return(Thread& thread);
@@ -88,6 +99,8 @@ class BlockRun {
   BlockMemory& own_;
   unsigned block_ = 0;
   Epochs epochs_;         // of global memory
+  Epochs seeing_epochs_;  // of a thread that sees the blocks before
+  std::map<uint64_t, Released> released_;
   Epochs shared_epochs_;  // of shared memory, which is a block's own
 
   std::vector<Thread> threads_;

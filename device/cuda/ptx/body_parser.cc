@@ -228,6 +228,8 @@ void BodyParser::ParseInstruction() {
   } else if (name == "bar.sync") {
     i.kind = Kind::kBarrier;
     if (tokens_.Integer() != 0) tokens_.Refuse("the number before it is another barrier than 0");
+  } else if (name == "membar.gl") {
+    i.kind = Kind::kFence;
   } else if (name == "shfl.sync.bfly.b32") {
     ParseShuffle(i);
   } else {

@@ -177,6 +177,22 @@ TEST(Machine, LetsAtomicsMeetEachOtherAlone) {
   ExpectEnd(Text(atomics + "ld.global.u32 %r1, [%a];"), {32, 1, false}, "with no barrier between");
 }
 
+// Each block writes a word; the block that is counted last adds them up.
+std::string LastBlockAdds(const std::string& before, const std::string& after) {
+  return Text("mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd1, %r1, 4; add.s64 %rd1, %rd1, %a; st.global.u32 [%rd1+8], 5;" +
+              before + "mov.u64 %rd3, 1; atom.global.add.u64 %rd2, [%a], %rd3;" + after +
+              "setp.ne.s64 %p1, %rd2, 1; @%p1 bra done; ld.global.u32 %r2, [%a+8]; ld.global.u32 %r3, [%a+12]; add.s32 %r2, "
+              "%r2, %r3; "
+              "st.global.u32 [%a+16], %r2; done:");
+}
+
+TEST(Machine, LetsTheBlockThatIsCountedLastSeeTheOthers) {
+  const std::vector<uint32_t> none(5);
+  EXPECT_EQ(RunKernel(LastBlockAdds("membar.gl;", "membar.gl;"), none, {1, 2, false})[4], 10u);
+  ExpectEnd(LastBlockAdds("", "membar.gl;"), {1, 2, false}, "block 1, thread 0: reads what another thread writes");
+  ExpectEnd(LastBlockAdds("membar.gl;", ""), {1, 2, false}, "block 1, thread 0: reads what another thread writes");
+}
+
 TEST(Machine, EndsAtMemoryThatIsNotThere) {
   ExpectEnd(Text("st.global.u32 [%own], %t;"), {128, 1, false}, "thread 64: 4 bytes at .* are in no memory of the device");
   ExpectEnd(Text("ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%a+4];"), {1, 1, false}, "16 bytes at .* are not aligned");

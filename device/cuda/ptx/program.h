@@ -25,7 +25,7 @@ using Compute = void (*)(uint64_t* registers, const Instruction& instruction);
 // What memory becomes, of what is there and an operand.
 using Combine = uint64_t (*)(uint64_t there, uint64_t operand);
 
-enum class Kind : uint8_t { kCompute, kLoad, kStore, kAtomic, kBranch, kCall, kReturn, kBarrier, kShuffle };
+enum class Kind : uint8_t { kCompute, kLoad, kStore, kAtomic, kBranch, kCall, kReturn, kBarrier, kShuffle, kFence };
 enum class Space : uint8_t { kGlobal, kShared, kLocal, kParam };
 
 inline constexpr uint32_t kNoRegister = ~uint32_t{0};
