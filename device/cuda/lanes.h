@@ -28,36 +28,37 @@
 
 namespace zeroshard::device::cuda {
 
-// As Widen and Narrow of convert.h, bit for bit. Those branch by what a fp16 number is, and threads of a warp that go different ways go
-// one after the other; these choose among results.
+// As Widen and Narrow of convert.h, bit for bit, but for a NaN, of which a GPU has one of its own. There an instruction does it, for two
+// elements where it can.
 template <class T>
 ZS_DEVICE typename WideOf<T>::type WidenUniformly(T x) {
   return Widen(x);
 }
-ZS_DEVICE float WidenUniformly(Float16 x) {
-  const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fffu) << 13;
-  const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
-  // The exponent counts from 127 - 15 on; what is subnormal becomes normal, exactly.
-  const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-  const uint32_t other = magnitude | 0x7f800000u | (magnitude > 0x0f800000u ? 0x400000u : 0u);
-  return std::bit_cast<float>(sign | (magnitude >= 0x0f800000u ? other : finite));
-}
 template <class T, class Wide>
 ZS_DEVICE T NarrowUniformly(Wide x) {
-  if constexpr (std::is_same_v<T, Float16> && std::is_same_v<Wide, float>) {
-    const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffffu;
-    const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
-    // fp16's subnormals count in 2^-24, as the last bit of a fp32 number from 0.5 on does: the addition rounds.
-    const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-    const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
-    uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
-    result = magnitude >= 0x477ff000u ? 0x7c00u : result;  // from 65520 on: Inf
-    result = magnitude > 0x7f800000u ? nan : result;
-    return {static_cast<uint16_t>(((bits >> 16) & 0x8000u) | result)};
-  } else {
-    return Narrow<T>(x);
-  }
+  return Narrow<T>(x);
 }
+
+#if defined(__CUDACC__)
+template <>
+__device__ __forceinline__ float WidenUniformly(Float16 x) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+  return wide;
+}
+template <>
+__device__ __forceinline__ Float16 NarrowUniformly(float x) {
+  Float16 rounded;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(x));
+  return rounded;
+}
+template <>
+__device__ __forceinline__ Bfloat16 NarrowUniformly(float x) {
+  Bfloat16 rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(x));
+  return rounded;
+}
+#endif
 
 // Neighbouring elements in the type in which arithmetic is done.
 template <class Wide, int kLanes>
@@ -92,12 +93,37 @@ ZS_DEVICE auto Load(const Array& x, int64_t i) {
   for (int j = 0; j < kLanes; ++j) lanes.v[j] = WidenUniformly(stored.v[j]);
   return lanes;
 }
+#if defined(__CUDACC__)
+// The first in the lower half.
+template <class T>
+__device__ __forceinline__ uint32_t NarrowTwo(float first, float second) {
+  uint32_t both;
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  }
+  return both;
+}
+template <class T, int kLanes, std::enable_if_t<sizeof(T) == 2 && kLanes % 2 == 0, int> = 0>
+__device__ __forceinline__ Stored<T, kLanes> NarrowAll(const Lanes<float, kLanes>& lanes) {
+  struct Pairs {
+    uint32_t v[kLanes / 2];
+  } pairs;
+  for (int j = 0; j < kLanes / 2; ++j) pairs.v[j] = NarrowTwo<T>(lanes.v[2 * j], lanes.v[2 * j + 1]);
+  return std::bit_cast<Stored<T, kLanes>>(pairs);
+}
+#endif
+template <class T, int kLanes, class Wide>
+ZS_DEVICE Stored<T, kLanes> NarrowAll(const Lanes<Wide, kLanes>& lanes) {
+  Stored<T, kLanes> stored;
+  for (int j = 0; j < kLanes; ++j) stored.v[j] = NarrowUniformly<T>(lanes.v[j]);
+  return stored;
+}
 template <class Wide, int kLanes, class Array>
 ZS_DEVICE void Store(const Lanes<Wide, kLanes>& lanes, const Array& y, int64_t i) {
   using T = std::remove_reference_t<decltype(y[0])>;
-  Stored<T, kLanes> stored;
-  for (int j = 0; j < kLanes; ++j) stored.v[j] = NarrowUniformly<T>(lanes.v[j]);
-  StoreAsIs(stored, y, i);
+  StoreAsIs(NarrowAll<T>(lanes), y, i);
 }
 
 // body(integral_constant<int, lanes>, i) for all of [0, n), spread over the threads of the grid; kLanes: of the aligned ones.

@@ -66,6 +66,7 @@ void BlockRun::RunThread(Thread& thread) {
   uint64_t* const registers = thread.registers;
   while (true) {
     const Instruction& i = program_.instructions[thread.at];
+    ++work_.instructions;
     if (i.guard != kNoRegister && Get<bool>(registers, i.guard) == i.guard_is_negated) {
       ++thread.at;
       continue;
@@ -160,7 +161,7 @@ bool BlockRun::PassBarrier() {
   return true;
 }
 
-BlockRun::Place BlockRun::Find(const Thread& thread, const Instruction& i) const {
+BlockRun::Place BlockRun::Find(const Thread& thread, const Instruction& i) {
   const auto bytes = static_cast<uint64_t>(i.bytes) * i.elements;
   const uint64_t base = i.space == Space::kShared ? Get<uint32_t>(thread.registers, i.from[0]) : thread.registers[i.from[0]];
   const uint64_t address = base + static_cast<uint64_t>(i.offset);
@@ -169,6 +170,7 @@ BlockRun::Place BlockRun::Find(const Thread& thread, const Instruction& i) const
   if (i.space == Space::kGlobal) {
     const GlobalMemory::Found found = memory_.Find(address, static_cast<int64_t>(bytes));
     if (found.host == nullptr) Refuse(thread, absl::StrCat(named(), " are in no memory of the device"));
+    work_.bytes += bytes;
     return {found.host, found.log, thread.sees_blocks_before ? &seeing_epochs_ : &epochs_, found.offset};
   }
   const bool is_shared = i.space == Space::kShared;

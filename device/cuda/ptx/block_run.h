@@ -31,6 +31,12 @@ struct LaunchShape {
   bool is_backwards = false;  // from the last thread to the first
 };
 
+// What all threads did so far.
+struct Work {
+  uint64_t instructions = 0;  // of PTX
+  uint64_t bytes = 0;         // of device memory, loaded and stored
+};
+
 // What a device's blocks run in, one after the other; kept so that a launch need not ask the system for it.
 struct BlockMemory {
   std::vector<uint64_t> registers;
@@ -45,6 +51,7 @@ class BlockRun {
            BlockMemory& own);
 
   void Run(unsigned block);
+  const Work& work() const { return work_; }
 
  private:
   enum class State { kRuns, kAtBarrier, kAtShuffle, kEnded };
@@ -79,7 +86,7 @@ class BlockRun {
   // Whether there is more to run.
   bool PassBarrier();
 
-  Place Find(const Thread& thread, const Instruction& i) const;
+  Place Find(const Thread& thread, const Instruction& i);
   void Load(Thread& thread, const Instruction& i);
   void Store(Thread& thread, const Instruction& i);
   void Change(Thread& thread, const Instruction& i);
@@ -104,6 +111,7 @@ class BlockRun {
   Epochs shared_epochs_;  // of shared memory, which is a block's own
 
   std::vector<Thread> threads_;
+  Work work_;
 };
 
 }  // namespace zeroshard::device::cuda::ptx

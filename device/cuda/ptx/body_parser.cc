@@ -174,7 +174,7 @@ uint32_t BodyParser::Operand() {
   uint64_t bits = 0;
   const bool is_float = absl::StartsWith(word, "0f") || absl::StartsWith(word, "0d");
   if (!is_float) return ConstantRegister(static_cast<uint64_t>(tokens_.Integer()));
-  for (const char c : word.substr(2)) bits = bits << 4 | static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'A' + 10);
+  if (!absl::SimpleHexAtoi(word.substr(2), &bits)) tokens_.Refuse("not a float's bits");
   tokens_.Next();
   return ConstantRegister(bits);
 }

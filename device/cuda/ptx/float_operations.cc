@@ -1,6 +1,7 @@
 #include <bit>
 #include <cmath>
 
+#include "zeroshard/device/convert.h"
 #include "zeroshard/device/cuda/ptx/values.h"
 
 namespace zeroshard::device::cuda::ptx {
@@ -22,6 +23,12 @@ T Greatest(T a, T b) {
   return -Least(-a, -b);
 }
 
+// A NaN where either is one.
+template <class T>
+T LeastOrNan(T a, T b) {
+  return std::isunordered(a, b) ? Canonical(a + b) : Least(a, b);
+}
+
 template <class T>
 void AddArithmetic(Operations& ops, const std::string& type) {
   ops["add.rn." + type] = Of<T, T>([](T a, T b) { return Canonical(a + b); });
@@ -35,6 +42,8 @@ void AddArithmetic(Operations& ops, const std::string& type) {
   ops["abs." + type] = Of<T>([](T a) { return std::abs(a); });
   ops["min." + type] = Of<T, T>([](T a, T b) { return Least(a, b); });
   ops["max." + type] = Of<T, T>([](T a, T b) { return Greatest(a, b); });
+  ops["min.NaN." + type] = Of<T, T>([](T a, T b) { return LeastOrNan(a, b); });
+  ops["max.NaN." + type] = Of<T, T>([](T a, T b) { return Canonical(-LeastOrNan(-a, -b)); });
   ops["mov." + type] = Of<T>([](T a) { return a; });
   ops["selp." + type] = Of<T, T, bool>([](T a, T b, bool first) { return first ? a : b; });
 }
@@ -57,6 +66,20 @@ void AddComparisons(Operations& ops, const std::string& type) {
   ops["setp.nan." + type] = Of<T, T>([](T a, T b) { return std::isunordered(a, b); });
 }
 
+// Two-byte floats, of which a GPU knows one NaN as well.
+template <class T>
+T Narrowed(float x) {
+  return std::isnan(x) ? T{0x7fff} : Narrow<T>(x);
+}
+
+template <class T>
+void AddHalves(Operations& ops, const std::string& type) {
+  ops["cvt.rn." + type + ".f32"] = Of<float>([](float x) { return Narrowed<T>(x).bits; });
+  ops["cvt.f32." + type] = Of<uint16_t>([](uint16_t bits) { return Canonical(ToFloat(T{bits})); });
+  ops["cvt.rn." + type + "x2.f32"] =
+      Of<float, float>([](float high, float low) { return uint32_t{Narrowed<T>(high).bits} << 16 | Narrowed<T>(low).bits; });
+}
+
 // A start for Newton's steps: of the reciprocal, the upper word.
 double RoughReciprocal(double x) {
   if (std::fpclassify(x) == FP_SUBNORMAL) x = std::copysign(0.0, x);
@@ -72,6 +95,8 @@ void AddFloats(Operations& ops) {
     AddArithmetic<T>(ops, type);
     AddComparisons<T>(ops, type);
   });
+  AddHalves<Bfloat16>(ops, "bf16");
+  AddHalves<Float16>(ops, "f16");
   ops["rcp.approx.ftz.f64"] = Of<double>([](double a) { return RoughReciprocal(a); });
 }
 

@@ -1,7 +1,9 @@
 // The double of the CUDA runtime, for objects that nvcc made: what their stubs call, to register kernels and to launch them.
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -72,6 +74,15 @@ DeviceState& StateOf(int device) {
   return states[device];
 }
 
+// A line of JSON for a launch, in the file that ZEROSHARD_PTX_WORK names: for reckoning what a kernel is bound by.
+void WriteWork(const char* kernel, const LaunchShape& shape, const Work& work) {
+  static const char* const path = std::getenv("ZEROSHARD_PTX_WORK");
+  if (path == nullptr) return;
+  std::ofstream(path, std::ios::app) << absl::StrCat("{\"kernel\":\"", kernel, "\",\"blocks\":", shape.blocks,
+                                                     ",\"threads\":", shape.threads, ",\"instructions\":", work.instructions,
+                                                     ",\"bytes\":", work.bytes, "}\n");
+}
+
 // A launch as it waits on its stream.
 struct QueuedLaunch {
   const Kernel* kernel;
@@ -88,6 +99,7 @@ struct QueuedLaunch {
     });
     BlockRun run(program, shape, parameters, state.memory, state.of_blocks);
     for (unsigned block = 0; block < shape.blocks; ++block) run.Run(block);
+    WriteWork(doubles::ShortName(kernel->linked()), shape, run.work());
   }
 };
 

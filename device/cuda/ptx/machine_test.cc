@@ -102,6 +102,15 @@ TEST(Machine, ComputesFloatsAsAGpu) {
   EXPECT_EQ(Of("mov.f64 %d1, 0d4008000000000000; rcp.approx.ftz.f64 %d0, %d1; mov.b64 {%r0, %r3}, %d0"), 0u);
 }
 
+TEST(Machine, RoundsToTwoBytes) {
+  EXPECT_EQ(Of("mov.b32 %f1, %r1; mov.b32 %f2, %r2; cvt.rn.bf16x2.f32 %r0, %f1, %f2", 0x3f808000, 0x3f818000), 0x3f803f82u)
+      << "to even";
+  EXPECT_EQ(Of("mov.b32 %f1, %r1; cvt.rn.f16.f32 %h1, %f1; cvt.u32.u16 %r0, %h1", 0x477ff000), 0x7c00u)
+      << "65520, to infinity";
+  EXPECT_EQ(Of("mov.b32 %f1, %r1; cvt.rn.f16.f32 %h1, %f1; cvt.u32.u16 %r0, %h1", 0xffc00000), 0x7fffu) << "the one NaN";
+  EXPECT_EQ(Of("cvt.u16.u32 %h1, %r1; cvt.f32.f16 %f1, %h1; mov.b32 %r0, %f1", 1), 0x33800000u) << "2^-24";
+}
+
 TEST(Machine, CallsFunctions) {
   const std::string twice = R"(
     .func (.param .b32 result) twice(.param .b32 x);
