@@ -73,18 +73,8 @@ std::vector<std::string> zeroshard::fuzz::Seeds() {
   theirs.rank = 0;
   zeroshard::comm::OperationHeader other = theirs;
   other.count = 101;
-  return {'\0' + BytesOf(theirs),
-          '\0' + BytesOf(other),
-          "\1"
-          "0 9 rank 0, all-reduce: it was killed",
-          "\1"
-          "0 4 late",
-          "\1"
-          "1 4 mine",
-          "\2"
-          "2 77",
-          "\2"
-          "2 78",
-          "\2"
-          "3 1"};
+  const auto with = [](char kind, const std::string& text) { return kind + text; };
+  return {with(0, BytesOf(theirs)), with(0, BytesOf(other)), with(1, "0 9 rank 0, all-reduce: it was killed"),
+          with(1, "0 4 late"),      with(1, "1 4 mine"),     with(2, "2 77"),
+          with(2, "2 78"),          with(2, "3 1")};
 }

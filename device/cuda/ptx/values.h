@@ -24,7 +24,7 @@ T Get(const uint64_t* registers, uint32_t at) {
 template <class T>
 void Put(uint64_t* registers, uint32_t at, T value) {
   if constexpr (std::is_integral_v<T>) {
-    registers[at] = static_cast<uint64_t>(value);  // a signed one with its sign
+    registers[at] = static_cast<uint64_t>(static_cast<int64_t>(value));  // a signed one with its sign
   } else {
     registers[at] = 0;
     std::memcpy(registers + at, &value, sizeof value);
