@@ -42,7 +42,7 @@ BlockRun::BlockRun(const Program& program, const LaunchShape& shape, std::span<c
 void BlockRun::Run(unsigned block) {
   block_ = block;
   epochs_.block = epochs_.now = memory_.NextEpoch();
-  shared_epochs_ = seeing_epochs_ = {epochs_.now, epochs_.now, epochs_.now};
+  alone_epochs_ = {epochs_.now, epochs_.now, epochs_.now};
   std::fill_n(own_.shared.begin(), program_.shared_bytes, kUnwritten);
   for (Thread& thread : threads_) Begin(thread);
   const unsigned warps = (shape_.threads + kWarpThreads - 1) / kWarpThreads;
@@ -157,7 +157,7 @@ bool BlockRun::PassBarrier() {
     thread.state = State::kRuns;
     ++thread.at;
   }
-  shared_epochs_.now = seeing_epochs_.now = epochs_.now = memory_.NextEpoch();
+  alone_epochs_.now = epochs_.now = memory_.NextEpoch();
   return true;
 }
 
@@ -171,13 +171,13 @@ BlockRun::Place BlockRun::Find(const Thread& thread, const Instruction& i) {
     const GlobalMemory::Found found = memory_.Find(address, static_cast<int64_t>(bytes));
     if (found.host == nullptr) Refuse(thread, absl::StrCat(named(), " are in no memory of the device"));
     work_.bytes += bytes;
-    return {found.host, found.log, thread.sees_blocks_before ? &seeing_epochs_ : &epochs_, found.offset};
+    return {found.host, found.log, thread.sees_blocks_before ? &alone_epochs_ : &epochs_, found.offset};
   }
   const bool is_shared = i.space == Space::kShared;
   const size_t size = is_shared ? program_.shared_bytes : program_.thread_bytes;
   if (address > size || bytes > size - address) Refuse(thread, absl::StrCat(named(), " are outside of ", size));
   if (!is_shared) return {thread.memory + address};
-  return {own_.shared.data() + address, &own_.shared_log, &shared_epochs_, address};
+  return {own_.shared.data() + address, &own_.shared_log, &alone_epochs_, address};
 }
 
 void BlockRun::Load(Thread& thread, const Instruction& i) {

@@ -105,10 +105,9 @@ class BlockRun {
   GlobalMemory& memory_;
   BlockMemory& own_;
   unsigned block_ = 0;
-  Epochs epochs_;         // of global memory
-  Epochs seeing_epochs_;  // of a thread that sees the blocks before
+  Epochs epochs_;        // of global memory
+  Epochs alone_epochs_;  // of what no other block races with: shared memory, and a thread that sees the blocks before
   std::map<uint64_t, Released> released_;
-  Epochs shared_epochs_;  // of shared memory, which is a block's own
 
   std::vector<Thread> threads_;
   Work work_;

@@ -1,7 +1,6 @@
 // Registers as values of a type, and functions of values as operations.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <map>
