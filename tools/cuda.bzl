@@ -23,10 +23,10 @@ _NVCC_FLAGS = [
 ]
 
 def _architecture_flags(architectures, is_ptx):
+    ptx = ["-gencode=arch=compute_%s,code=compute_%s" % (architectures[0], architectures[0])]
     if is_ptx:
-        return ["-gencode=arch=compute_%s,code=compute_%s" % (architectures[0], architectures[0]), "--compress-mode=none"]
-    flags = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in architectures]
-    return flags + ["-gencode=arch=compute_%s,code=compute_%s" % (architectures[0], architectures[0])]
+        return ptx + ["--compress-mode=none"]
+    return ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in architectures] + ptx
 
 def _cuda_objects_impl(ctx):
     cc_info = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
@@ -111,35 +111,25 @@ def cuda_kernels(name, srcs, hdrs, deps = [], kernel_deps = [], **kwargs):
         **kwargs
     )
     inner = [":" + name, Label("//device/cuda:launch")] + kernel_deps
-    _cuda_objects(
-        name = name + "_objects",
-        srcs = srcs,
-        deps = inner,
-    )
+    for where, objects in {"gpu": "_objects", "ptx": "_ptx_objects"}.items():
+        is_ptx = where == "ptx"
+        _cuda_objects(
+            name = name + objects,
+            testonly = is_ptx,
+            srcs = srcs,
+            deps = inner,
+            is_ptx = is_ptx,
+        )
 
-    # Linked whole: nothing refers to a kernel but the functions above, which link in any order.
-    cc_library(
-        name = name + "_on_gpu",
-        srcs = [name + "_objects"],
-        alwayslink = True,
-        deps = [":" + name],
-        **kwargs
-    )
-    _cuda_objects(
-        name = name + "_ptx_objects",
-        testonly = True,
-        srcs = srcs,
-        deps = inner,
-        is_ptx = True,
-    )
-    cc_library(
-        name = name + "_on_ptx",
-        testonly = True,
-        srcs = [name + "_ptx_objects"],
-        alwayslink = True,
-        deps = [":" + name],
-        **kwargs
-    )
+        # Linked whole: nothing refers to a kernel but the functions above, which link in any order.
+        cc_library(
+            name = name + "_on_" + where,
+            testonly = is_ptx,
+            srcs = [name + objects],
+            alwayslink = True,
+            deps = [":" + name],
+            **kwargs
+        )
     zs_cc_library(
         name = name + "_on_doubles",
         testonly = True,

@@ -42,7 +42,8 @@ class CommHandle {
   // What NCCL noticed by itself; OK where it is gone.
   absl::Status AsyncError();
 
-  // ncclCommAbort, on a thread of its own with the communicator's device. False: NCCL has not come back from it within `patience`. A second call does nothing.
+  // ncclCommAbort, on a thread of its own with the communicator's device. False: NCCL has not come back from it within `patience`. A second
+  // call does nothing.
   bool Abort(absl::Duration patience);
   // After an Enter that was refused: holds the caller until NCCL is done with the communicator, and so with what was registered for it.
   // False: it is not within `patience`.

@@ -43,52 +43,52 @@ class FullStream final : public device::Stream {
   comm::Operation* passed_ = nullptr;
 };
 
-TEST(Flights, AreSeenWhileAnEndWaitsForRoomInTheStreamsQueue) {
-  const auto device = device::MakeCpuDevice();
-  Flights flights(*device);
-  const auto end = device->MakeEvent();
-  comm::Operation operation;
-  operation.end = end.get();
-  end->Expect();
-  flights.Take(operation, comm::MakeHeader(operation, 0, 2));
-  FullStream stream(*device, flights);
-  flights.Begin(stream);
+class FlightsTest : public ::testing::Test {
+ protected:
+  // An operation that has not ended.
+  void TakeOne() {
+    operation_.end = end_.get();
+    end_->Expect();
+    flights_.Take(operation_, comm::MakeHeader(operation_, 0, 2));
+  }
+
+  const std::unique_ptr<device::Device> device_ = device::MakeCpuDevice();
+  const std::unique_ptr<device::Event> end_ = device_->MakeEvent();
+  Flights flights_{*device_};
+  comm::Operation operation_;
+};
+
+TEST_F(FlightsTest, AreSeenWhileAnEndWaitsForRoomInTheStreamsQueue) {
+  TakeOne();
+  FullStream stream(*device_, flights_);
+  flights_.Begin(stream);
   EXPECT_TRUE(stream.seen());
-  flights.Issue(stream);
+  flights_.Issue(stream);
   EXPECT_TRUE(stream.seen()) << "the watchdog would have waited, too";
   EXPECT_EQ(stream.passed(), nullptr) << "it has not ended";
-  EXPECT_EQ(flights.OldestPassed(/*all=*/false), &operation);
-  flights.DropOldest();
-  EXPECT_TRUE(flights.empty());
+  EXPECT_EQ(flights_.OldestPassed(/*all=*/false), &operation_);
+  flights_.DropOldest();
+  EXPECT_TRUE(flights_.empty());
 }
 
 // It may be long from there to its end: one of many segments is queued little by little.
-TEST(Flights, HaveBegunWhereTheDeviceHasComePastTheStartAndTheEndIsNotRecorded) {
-  const auto device = device::MakeCpuDevice();
-  Flights flights(*device);
-  const auto end = device->MakeEvent();
-  comm::Operation operation;
-  operation.end = end.get();
-  end->Expect();
-  flights.Take(operation, comm::MakeHeader(operation, 0, 2));
-  EXPECT_EQ(flights.OldestPassed(/*all=*/false), nullptr);
-  EXPECT_FALSE(flights.oldest()->began) << "an event that was never recorded is done";
-  const auto stream = device->MakeStream(device::StreamKind::kCommunication);
-  flights.Begin(*stream);
-  EXPECT_EQ(flights.OldestPassed(/*all=*/false), nullptr);
-  EXPECT_TRUE(flights.oldest()->began);
+TEST_F(FlightsTest, HaveBegunWhereTheDeviceHasComePastTheStartAndTheEndIsNotRecorded) {
+  TakeOne();
+  EXPECT_EQ(flights_.OldestPassed(/*all=*/false), nullptr);
+  EXPECT_FALSE(flights_.oldest()->began) << "an event that was never recorded is done";
+  const auto stream = device_->MakeStream(device::StreamKind::kCommunication);
+  flights_.Begin(*stream);
+  EXPECT_EQ(flights_.OldestPassed(/*all=*/false), nullptr);
+  EXPECT_TRUE(flights_.oldest()->began);
 }
 
 // Whoever has waited for an operation takes its label back, before the watchdog has seen it end.
-TEST(Flights, SayWhatTheyAreWithoutTheCallersLabel) {
-  const auto device = device::MakeCpuDevice();
-  Flights flights(*device);
-  comm::Operation operation;
+TEST_F(FlightsTest, SayWhatTheyAreWithoutTheCallersLabel) {
   std::string label = "h.3";
-  operation.label = label;
-  flights.Take(operation, comm::MakeHeader(operation, 0, 2));
+  operation_.label = label;
+  flights_.Take(operation_, comm::MakeHeader(operation_, 0, 2));
   label = "...";
-  EXPECT_EQ(std::string_view(flights.oldest()->header.label.data()), "h.3");
+  EXPECT_EQ(std::string_view(flights_.oldest()->header.label.data()), "h.3");
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // What NCCL reads from the environment: what we set there, what the user set, and whether the network interface that it names is there.
 //
 // What the user has set wins, and is given back to be shown; what we cannot live with is refused: communicators that do not block
-// (NCCL_COMM_BLOCKING=0), and parts that share the whole's resources, and so its abort (NCCL_COMM_SPLIT_SHARE_RESOURCES=1). We set NCCL_RUNTIME_CONNECT=0 (all connections are made with the
-// communicator, so that no collective blocks the host later), NCCL_RAS_ENABLE=0 (or every process listens on port 28028),
-// NCCL_LAUNCH_ORDER_IMPLICIT=1 (a rank's communicators have streams of their own, and kernels that two ranks' GPUs began in unlike orders
-// could wait for each other for ever: they begin in the order of the calls, which is one on all ranks), and, for ranks that share a GPU, a
-// NCCL_HOSTID for each, which NCCL would refuse otherwise.
+// (NCCL_COMM_BLOCKING=0), and parts that share the whole's resources, and so its abort (NCCL_COMM_SPLIT_SHARE_RESOURCES=1). We set
+// NCCL_RUNTIME_CONNECT=0 (all connections are made with the communicator, so that no collective blocks the host later), NCCL_RAS_ENABLE=0
+// (or every process listens on port 28028), NCCL_LAUNCH_ORDER_IMPLICIT=1 (a rank's communicators have streams of their own, and kernels
+// that two ranks' GPUs began in unlike orders could wait for each other for ever: they begin in the order of the calls, which is one on
+// all ranks), and, for ranks that share a GPU, a NCCL_HOSTID for each, which NCCL would refuse otherwise.
 //
 // Example:
 //   for (const std::string& set : PrepareEnvironment({.rank = rank})) LOG(INFO) << set;

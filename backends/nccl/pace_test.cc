@@ -1,7 +1,5 @@
 #include "zeroshard/backends/nccl/pace.h"
 
-#include <nccl.h>
-
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -22,13 +20,7 @@ constexpr int kMost = Pace::kWindow * static_cast<int>(Pace::kWindows) - static_
 class PaceTest : public ::testing::Test {
  protected:
   PaceTest() {
-    ncclUniqueId id;
-    ncclGetUniqueId(&id);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 1;
-    ncclComm_t comm = nullptr;
-    EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess);
-    handle_ = std::make_unique<CommHandle>(comm);
+    handle_ = std::make_unique<CommHandle>(testing::OneRank());
     device::cuda::doubles::EnqueuePolled(device::cuda::CudaStream::Of(*stream_).native(), "held", {},
                                          [this](const device::AddressMap&) { return goes_on_.load(); });
   }

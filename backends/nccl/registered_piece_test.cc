@@ -2,7 +2,6 @@
 #include "zeroshard/backends/nccl/registered_piece.h"
 
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 
 #include <memory>
 #include <thread>
@@ -20,21 +19,11 @@ using doubles::NcclRegistrations;
 constexpr int64_t kBytes = 1 << 16;
 constexpr absl::Duration kLong = absl::Seconds(60);
 
-ncclComm_t OneRank() {
-  ncclUniqueId id;
-  ncclGetUniqueId(&id);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 1;
-  ncclComm_t comm = nullptr;
-  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess);
-  return comm;
-}
-
 // A registered piece whose communicator is being aborted; NCCL does not come back from that before EndAbort.
 class RegisteredPieceTest : public ::testing::Test {
  protected:
   void StartAbort(absl::Duration drop_within) {
-    handle_ = std::make_shared<CommHandle>(OneRank());
+    handle_ = std::make_shared<CommHandle>(testing::OneRank());
     auto made = RegisteredPiece::Make(
         {.ledger = &device_->ledger(), .handle = handle_, .thread = thread_, .timeout = kLong, .drop_within = drop_within},
         kBytes);

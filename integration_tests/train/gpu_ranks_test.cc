@@ -1,5 +1,4 @@
 // Which ranks a job of GPUs has, and which GPU each, on the doubles.
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "zeroshard/integration_tests/train/on_doubles.h"
 #include "zeroshard/integration_tests/train/tool_process.h"
 
 namespace zeroshard::integration_tests {
@@ -14,12 +14,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<std::string> OnDoubles(int devices, const std::vector<std::string>& more = {}) {
-  const auto library = std::filesystem::current_path() / "tools/libzeroshard_cuda_on_doubles.so";
-  std::vector<std::string> environment = {"ZEROSHARD_CUDA_LIBRARY=" + library.string(),
-                                          absl::StrCat("ZEROSHARD_DOUBLE_DEVICES=", devices)};
-  environment.insert(environment.end(), more.begin(), more.end());
-  return environment;
+std::vector<std::string> OnDoubles(int devices, std::vector<std::string> more = {}) {
+  more.push_back(absl::StrCat("ZEROSHARD_DOUBLE_DEVICES=", devices));
+  return integration_tests::OnDoubles(more);
 }
 
 const std::vector<std::string> kBench = {"--ops=barrier", "--sizes=4", "--iterations=1", "--timeout=60"};

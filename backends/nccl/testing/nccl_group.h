@@ -5,6 +5,8 @@
 //   group.Run([](comm::Communicator& rank) { EXPECT_TRUE(rank.Barrier().Wait().ok()); });
 #pragma once
 
+#include <nccl.h>
+
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -22,6 +24,17 @@ inline std::unique_ptr<device::Device> DoubleDevice(int ordinal, int64_t piece_b
   auto made = device::cuda::MakeCudaDevice({.ordinal = ordinal, .piece_bytes = piece_bytes});
   EXPECT_TRUE(made.ok()) << made.status();
   return *std::move(made);
+}
+
+// NCCL's own, of this thread's device.
+inline ncclComm_t OneRank() {
+  ncclUniqueId id;
+  ncclGetUniqueId(&id);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess);
+  return comm;
 }
 
 // On every rank at once. `options` but for device, store, rank and world size.
