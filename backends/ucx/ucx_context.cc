@@ -71,6 +71,9 @@ class Configuration {
     if (ways == UcxWays::kSharedMemory) return Set({"TLS", "sysv"});
     ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_TLS", {"TLS", "^cma,posix"}));
     ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_NET_DEVICES", {"NET_DEVICES", networks.devices.c_str()}));
+    // UCX 1.13 polls a network that it does not use yet once, while it makes a worker, and ends the process where somebody is there
+    // already: TCP listens by then. So networks are polled with all others from the beginning.
+    ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_ADAPTIVE_PROGRESS", {"ADAPTIVE_PROGRESS", "n"}));
     if (OverTcpAlone(networks)) ZS_RETURN_IF_ERROR(SetUnlessSaid("UCX_RNDV_THRESH", {"RNDV_THRESH", "inf"}));
     // Settings of TCP: UCX 1.13 takes those of transports and their memory domains without a prefix. It looks for a free port of a range
     // for as long as there is none; one port it tries once.

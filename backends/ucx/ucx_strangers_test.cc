@@ -29,8 +29,10 @@
 #include "zeroshard/backends/ucx/ucx_worker.h"
 #include "zeroshard/comm/host_communicator.h"
 #include "zeroshard/comm/network_address.h"
+#include "zeroshard/comm/port_range.h"
 #include "zeroshard/comm/socket.h"
 #include "zeroshard/comm/store_memory.h"
+#include "zeroshard/comm/testing/free_ports.h"
 #include "zeroshard/comm/testing/strangers.h"
 #include "zeroshard/device/cpu/cpu_device.h"
 
@@ -162,14 +164,16 @@ TEST_F(UcxStrangers, WhoSaysNothingHoldsNoDescriptor) {
 // Who stalls in the middle of UCX's greeting.
 class UcxStallers : public UcxStrangers {
  protected:
-  void Stall(const ListeningPort& port) {
+  // False where nobody listens.
+  bool Stall(const ListeningPort& port) {
     constexpr uint64_t kMagic = 0xcafebabe12345678;  // what UCX's connections begin with
     sockaddr_storage address;
     const socklen_t length = comm::MakeSocketAddress(port.first, port.second, address);
     comm::Socket socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-    ASSERT_EQ(send(socket.get(), &kMagic, sizeof(kMagic), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(kMagic)));
+    if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return false;
+    EXPECT_EQ(send(socket.get(), &kMagic, sizeof(kMagic), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(kMagic)));
     stalled_.push_back(std::move(socket));
+    return true;
   }
 
   void AfterConnecting() override {
@@ -191,13 +195,32 @@ TEST_F(UcxStallers, AreGoneOnceAllAreConnected) {
   HeldStore store([&](const std::string& /*address*/) {
     std::call_once(once, [&] {
       for (const ListeningPort& port : ListeningPorts(getpid())) {
-        for (int i = 0; i < 10; ++i) Stall(port);
+        for (int i = 0; i < 10; ++i) EXPECT_TRUE(Stall(port));
       }
     });
   });
   ConnectAndAdd(store);
   EXPECT_GE(stalled_.size(), 10U);
   EXPECT_TRUE(ended_);
+}
+
+// Somebody who knows at which port a worker will listen, and is there in the moment in which it does.
+TEST_F(UcxStallers, ComeWhileAWorkerIsMade) {
+  constexpr int kWorkers = 64;
+  const comm::PortRange range = comm::testing::FreePorts(kWorkers, /*from=*/27000);
+  std::atomic<int> port{range.first};
+  std::atomic<int> reached{0};
+  std::thread stranger([&] {
+    for (int at = port; at <= range.last; at = port) {
+      if (at != reached && Stall({"127.0.0.1", at})) reached = at;
+    }
+  });
+  for (; port <= range.last; ++port) {
+    const auto worker = UcxWorker::Create(2, UcxWays::kAll, {.devices = "lo", .families = "inet", .port = port});
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    while (reached != port) std::this_thread::yield();
+  }
+  stranger.join();
 }
 
 TEST_F(UcxStrangers, TheLimitOfDescriptorsIsAsBeforeOnceAllAreConnected) {

@@ -75,7 +75,7 @@ TEST_P(TrainOverUcx, NamesAKilledRankInItsLastLine) {
   EXPECT_EQ(result.code, 4) << result.errors;
   EXPECT_THAT(LastLine(result.errors),
               AllOf(HasSubstr("rank 1 was killed by signal 9"), HasSubstr("rank 1 is gone"),
-                    ContainsRegex("its last operation was [a-z-]+ #[0-9]+ '[A-Za-z._0-9]+' .*elements"),
+                    ContainsRegex("its last operation was [a-z-]+ #[0-9]+ '[A-Za-z._0-9 ]+' .*elements"),
                     HasSubstr(::testing::TempDir() + "/flight_record.rank-")));
   EXPECT_THAT(result.errors, Not(HasSubstr("Check failed")));
   for (const int survivor : {0, 2}) ExpectFlightRecord(survivor);
