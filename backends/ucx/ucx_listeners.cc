@@ -1,22 +1,24 @@
 #include "zeroshard/backends/ucx/ucx_listeners.h"
 
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "glog/logging.h"
+#include "zeroshard/backends/ucx/source_filter.h"
 #include "zeroshard/comm/socket.h"
 
 namespace zeroshard::backends {
@@ -72,15 +74,37 @@ bool HasSentNothing(int connection) {
   return length >= offsetof(tcp_info, tcpi_bytes_sent) + sizeof(info.tcpi_bytes_sent) && info.tcpi_bytes_sent == 0;
 }
 
-// Ends what came to `door` and has had no answer: UCX answers whoever says who it is. To UCX it looks as if the other side had gone. By a
-// descriptor of our own, since UCX may close its meanwhile, and somebody else get the number.
-void EndUnanswered(const sockaddr_storage& door) {
+// Calls `then` with each connection that came to `door`: by a descriptor of our own, since UCX may close its meanwhile, and somebody else
+// get the number.
+void ForEachAt(const sockaddr_storage& door, absl::FunctionRef<void(int connection)> then) {
   for (const int descriptor : Descriptors()) {
     const comm::Socket same(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     if (!same || Listens(same.get())) continue;
     const sockaddr_storage address = AddressOf(same.get());
-    if (std::memcmp(&address, &door, sizeof(door)) == 0 && HasSentNothing(same.get())) shutdown(same.get(), SHUT_RDWR);
+    if (std::memcmp(&address, &door, sizeof(door)) == 0) then(same.get());
   }
+}
+
+// To UCX it looks as if the other side had gone.
+void EndUnanswered(const sockaddr_storage& door) {
+  ForEachAt(door, [](int connection) {
+    if (HasSentNothing(connection)) shutdown(connection, SHUT_RDWR);  // UCX answers whoever says who it is.
+  });
+}
+
+// Ends all that has come to `listener`, whether UCX has it already or not; what it said UCX does not read, nor what it would say.
+void EndAll(int listener) {
+  if ((fcntl(listener, F_GETFL) & O_NONBLOCK) != 0) {
+    while (comm::Socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC))) {
+    }
+  }
+  ForEachAt(AddressOf(listener), [](int connection) {
+    AllowOnly(connection, {}).IgnoreError();
+    std::array<char, 4096> said;
+    while (recv(connection, said.data(), said.size(), MSG_DONTWAIT) > 0) {
+    }
+    shutdown(connection, SHUT_RDWR);
+  });
 }
 
 // While one lives, the soft limit of descriptors is the hard one. Not for longer: select() knows no descriptor beyond the usual limit.
@@ -115,7 +139,7 @@ class DescriptorRoom {
 
 UcxListeners::Search::Search() : lock_(SearchMutex()), before_(Listening()) {}
 
-UcxListeners::UcxListeners(const Search& search) {
+UcxListeners::UcxListeners(const Search& search, std::span<const std::string> sources) {
   const std::vector<int> after = Listening();
   std::set_difference(after.begin(), after.end(), search.before_.begin(), search.before_.end(),
                       std::back_inserter(sockets_));
@@ -123,17 +147,17 @@ UcxListeners::UcxListeners(const Search& search) {
   room_ = DescriptorRoom::Take();
   for (const int socket : sockets_) {
     setsockopt(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof(kSilentSeconds));
+    const absl::Status filtered = sources.empty() ? absl::OkStatus() : AllowOnly(socket, sources);
+    if (!filtered.ok()) LOG(WARNING) << "UCX listens to anybody until all ranks are connected: " << filtered.message();
+    EndAll(socket);
   }
 }
 
 // UCX has no way to close the door.
 void UcxListeners::Stop() {
-  sock_filter nothing = {.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
-  const sock_fprog program = {.len = 1, .filter = &nothing};
   for (const int socket : sockets_) {
-    if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0) {
-      LOG(WARNING) << "UCX goes on listening: " << strerror(errno);
-    }
+    const absl::Status filtered = AllowOnly(socket, {});
+    if (!filtered.ok()) LOG(WARNING) << "UCX goes on listening: " << filtered.message();
     EndUnanswered(AddressOf(socket));
   }
   sockets_.clear();

@@ -1,19 +1,22 @@
 // UcxListeners: the sockets at which UCX's TCP listens, which UCX does not tell of, from when they open until all peers are connected.
 //
-// UCX takes every connection, and keeps those that say nothing. So meanwhile the system hands it none that has not spoken, and this process
+// UCX takes every connection, keeps those that say nothing, and ends the process where one that speaks its protocol says something that it
+// does not understand. So meanwhile the system hands it none that comes from elsewhere than ranks do, or has not spoken, and this process
 // may open as many descriptors as its hard limit lets it. Afterwards the system drops whatever comes, and who has come and not said who it
 // is does not stay.
 //
 // Example:
 //   UcxListeners::Search search;
 //   ucp_worker_create(...);
-//   UcxListeners listeners(search);
+//   UcxListeners listeners(search, networks.sources);
 //   ...
 //   listeners.Stop();
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace zeroshard::backends {
@@ -32,7 +35,9 @@ class UcxListeners {
   };
 
   UcxListeners() = default;
-  explicit UcxListeners(const Search& search);
+  // Ends what has come by now: no rank can have, since nobody was told where the worker listens.
+  // sources: the addresses from which ranks connect; empty: anybody may.
+  UcxListeners(const Search& search, std::span<const std::string> sources);
 
   // Lets nobody connect any more, and ends connections that UCX has not answered. Once every peer has connected.
   void Stop();

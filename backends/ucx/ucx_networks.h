@@ -4,8 +4,8 @@
 // UCX_NET_DEVICES and UCX_TCP_AF_PRIO of the environment are the user's, and win.
 //
 // Example:
-//   const std::set<std::string> interfaces = InterfacesOf(lines);
-//   ZS_ASSIGN_OR_RETURN(const UcxNetworks networks, ChooseNetworks(interfaces, {.store = &store, .rank = rank, ...}));
+//   const LineEnds ends = EndsOf(lines);
+//   ZS_ASSIGN_OR_RETURN(const UcxNetworks networks, ChooseNetworks(ends, {.store = &store, .rank = rank, ...}));
 //   ZS_ASSIGN_OR_RETURN(std::shared_ptr<UcxWorker> worker, UcxWorker::Create(world_size, UcxWays::kAll, networks));
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "zeroshard/comm/socket.h"
@@ -25,6 +26,14 @@ struct UcxNetworks {
   std::string devices = {};   // as UCX_NET_DEVICES: "eth0,mlx5_0:1"; empty: all
   std::string families = {};  // as UCX_TCP_AF_PRIO: "inet,inet6"; empty: UCX's order
   int port = 0;               // at which UCX's TCP listens; 0: one that is free
+
+  std::vector<std::string> sources = {};  // the addresses from which ranks connect; empty: nobody knows
+};
+
+// Where this rank's lines have their ends.
+struct LineEnds {
+  std::set<std::string> interfaces = {};  // of this host
+  std::vector<std::string> peers = {};    // by rank: the peer's address as it is seen here; empty where there is no line
 };
 
 struct NetworkMeeting {
@@ -36,12 +45,13 @@ struct NetworkMeeting {
   std::function<absl::Status()> given_up = [] { return absl::OkStatus(); };
 };
 
-// The interfaces of this host at which the sockets, those that are connected, have their own ends.
-std::set<std::string> InterfacesOf(std::span<const comm::Socket> lines);
+// `lines`: one for each rank.
+LineEnds EndsOf(std::span<const comm::Socket> lines);
 
-// Collective. UCX speaks one family on an interface: IPv4 where every rank has it on its own, else IPv6.
+// Collective. UCX speaks one family on an interface: IPv4 where every rank has it on its own, else IPv6. Ranks connect from their
+// hosts' addresses, unless a line says that somebody between hosts gives them others.
 // Errors: kInvalidArgument neither is everywhere, with what each rank has; kDeadlineExceeded, naming a rank that did not come; the
 // store's; given_up's.
-absl::StatusOr<UcxNetworks> ChooseNetworks(const std::set<std::string>& interfaces, const NetworkMeeting& meeting);
+absl::StatusOr<UcxNetworks> ChooseNetworks(const LineEnds& ends, const NetworkMeeting& meeting);
 
 }  // namespace zeroshard::backends

@@ -1,4 +1,6 @@
 // Strangers on the ports of UCX's TCP, while ranks connect and afterwards.
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -161,17 +163,28 @@ TEST_F(UcxStrangers, WhoSaysNothingHoldsNoDescriptor) {
   EXPECT_EQ(status, 0);
 }
 
-// Who stalls in the middle of UCX's greeting.
+// Who speaks as UCX does, and then stalls, or worse.
 class UcxStallers : public UcxStrangers {
  protected:
-  // False where nobody listens.
-  bool Stall(const ListeningPort& port) {
-    constexpr uint64_t kMagic = 0xcafebabe12345678;  // what UCX's connections begin with
-    sockaddr_storage address;
-    const socklen_t length = comm::MakeSocketAddress(port.first, port.second, address);
-    comm::Socket socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return false;
-    EXPECT_EQ(send(socket.get(), &kMagic, sizeof(kMagic), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(kMagic)));
+  static constexpr uint64_t kMagic = 0xcafebabe12345678;  // what UCX's connections begin with
+  static std::string Greeting() { return {reinterpret_cast<const char*>(&kMagic), sizeof(kMagic)}; }
+  // And 1 byte that says what follows, and a length beyond all that UCX has room for, at which it ends its process.
+  static std::string Poison() { return Greeting() + std::string(1, '\0') + std::string(4, '\xff'); }
+
+  // From the address `from`, of IPv4, or from any where that is empty. Gives whether somebody answered; who says it stays.
+  bool Say(const std::string& words, const ListeningPort& port, const std::string& from = "") {
+    sockaddr_storage there, own;
+    const socklen_t length = comm::MakeSocketAddress(port.first, port.second, there);
+    comm::Socket socket(::socket(there.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (const socklen_t own_length = comm::MakeSocketAddress(from, 0, own); own_length != 0) {
+      EXPECT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&own), own_length), 0) << from;
+    }
+    connect(socket.get(), reinterpret_cast<sockaddr*>(&there), length);
+    pollfd entry = {.fd = socket.get(), .events = POLLOUT, .revents = 0};
+    if (poll(&entry, 1, 100) != 1 || (entry.revents & (POLLERR | POLLHUP)) != 0) return false;
+    EXPECT_EQ(send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL), static_cast<ssize_t>(words.size()));
+    fcntl(socket.get(), F_SETFL, 0);  // It waits from now on.
+    const std::lock_guard<std::mutex> lock(mutex_);
     stalled_.push_back(std::move(socket));
     return true;
   }
@@ -186,6 +199,7 @@ class UcxStallers : public UcxStrangers {
     ended_ = true;
   }
 
+  std::mutex mutex_;
   std::vector<comm::Socket> stalled_;
   bool ended_ = false;
 };
@@ -195,7 +209,7 @@ TEST_F(UcxStallers, AreGoneOnceAllAreConnected) {
   HeldStore store([&](const std::string& /*address*/) {
     std::call_once(once, [&] {
       for (const ListeningPort& port : ListeningPorts(getpid())) {
-        for (int i = 0; i < 10; ++i) EXPECT_TRUE(Stall(port));
+        for (int i = 0; i < 10; ++i) EXPECT_TRUE(Say(Greeting(), port));
       }
     });
   });
@@ -206,21 +220,38 @@ TEST_F(UcxStallers, AreGoneOnceAllAreConnected) {
 
 // Somebody who knows at which port a worker will listen, and is there in the moment in which it does.
 TEST_F(UcxStallers, ComeWhileAWorkerIsMade) {
+  if (!comm::testing::MayDropConnections()) GTEST_SKIP() << "this machine lets nobody set filters";
   constexpr int kWorkers = 64;
   const comm::PortRange range = comm::testing::FreePorts(kWorkers, /*from=*/27000);
   std::atomic<int> port{range.first};
-  std::atomic<int> reached{0};
   std::thread stranger([&] {
-    for (int at = port; at <= range.last; at = port) {
-      if (at != reached && Stall({"127.0.0.1", at})) reached = at;
+    for (int at = port, last = 0; at <= range.last; at = port) {
+      if (at != last && Say(Poison(), {"127.0.0.1", at})) last = at;
     }
   });
   for (; port <= range.last; ++port) {
-    const auto worker = UcxWorker::Create(2, UcxWays::kAll, {.devices = "lo", .families = "inet", .port = port});
-    EXPECT_TRUE(worker.ok()) << worker.status();
-    while (reached != port) std::this_thread::yield();
+    const auto worker =
+        UcxWorker::Create(2, UcxWays::kAll, {.devices = "lo", .families = "inet", .port = port, .sources = {"127.0.0.8"}});
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    for (int i = 0; i < 20; ++i) {
+      (*worker)->Progress({}, 16);
+      absl::SleepFor(absl::Microseconds(100));
+    }
   }
   stranger.join();
+}
+
+TEST_F(UcxStallers, FromAnotherAddressThanRanksHaveAreNotHeard) {
+  if (!comm::testing::MayDropConnections()) GTEST_SKIP() << "this machine lets nobody set filters";
+  std::atomic<int> listening{0};
+  HeldStore store([&](const std::string& /*address*/) {
+    if (++listening < 2) return;  // Both do now, UCX alone.
+    for (const ListeningPort& port : ListeningPorts(getpid())) {
+      if (!absl::StrContains(port.first, '.')) continue;
+      EXPECT_FALSE(Say(Poison(), port, "127.0.0.9")) << port.first << " " << port.second;
+    }
+  });
+  ConnectAndAdd(store);
 }
 
 TEST_F(UcxStrangers, TheLimitOfDescriptorsIsAsBeforeOnceAllAreConnected) {

@@ -125,11 +125,11 @@ class UcxTransport final : public comm::Transport {
   const ConnectOptions options_;
   const std::string store_prefix_;  // of this group's keys in options_.store
   std::shared_ptr<UcxWorker> worker_;
-  std::vector<int> hosts_;            // PeerSockets::host
-  std::set<std::string> interfaces_;  // where the peers were reached
-  std::vector<uint64_t> numbers_;     // [world_size]: what messages to each rank carry
-  Socket wake_;                       // an eventfd: something other than a message happened
-  bool spins_ = false;                // before it sleeps: every rank has a core of this host
+  std::vector<int> hosts_;         // PeerSockets::host
+  LineEnds ends_;                  // of the lines
+  std::vector<uint64_t> numbers_;  // [world_size]: what messages to each rank carry
+  Socket wake_;                    // an eventfd: something other than a message happened
+  bool spins_ = false;             // before it sleeps: every rank has a core of this host
 
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<uint64_t> free_;  // numbers of records, from 1

@@ -66,7 +66,7 @@ absl::Status UcxTransport::Open() {
     lines[i] = std::move(peers[i].line);
     hosts_[i] = peers[i].host;
   }
-  interfaces_ = InterfacesOf(lines);
+  ends_ = EndsOf(lines);
   lines_ = std::make_unique<PeerLines>(options_, std::move(lines),
                                        [this](int peer, const absl::Status& why) { Heard(peer, why); });
   const absl::Status opened = [&] {
@@ -86,11 +86,11 @@ absl::Status UcxTransport::Open() {
 absl::Status UcxTransport::OpenWays(comm::Store& store, UcxWays ways, Deadline deadline) {
   UcxNetworks networks;
   if (ways == UcxWays::kAll) {
-    ZS_ASSIGN_OR_RETURN(networks, ChooseNetworks(interfaces_, {.store = &store,
-                                                               .rank = options_.rank,
-                                                               .world_size = options_.world_size,
-                                                               .deadline = deadline,
-                                                               .given_up = [this] { return GivenUp(); }}));
+    ZS_ASSIGN_OR_RETURN(networks, ChooseNetworks(ends_, {.store = &store,
+                                                         .rank = options_.rank,
+                                                         .world_size = options_.world_size,
+                                                         .deadline = deadline,
+                                                         .given_up = [this] { return GivenUp(); }}));
   }
   ZS_RETURN_IF_ERROR(MakeWorker(ways, std::move(networks)));
   ZS_RETURN_IF_ERROR(ConnectWorkers(store, ways, deadline));

@@ -39,11 +39,11 @@ absl::StatusOr<std::shared_ptr<UcxWorker>> UcxWorker::Create(int world_size, Ucx
   const SegmentNote note;
   ZS_ASSIGN_OR_RETURN(std::unique_ptr<UcxContext> context, UcxContext::Create(world_size, ways, networks));
   std::shared_ptr<UcxWorker> worker(new UcxWorker(std::move(context), world_size));
-  ZS_RETURN_IF_ERROR(worker->Open());
+  ZS_RETURN_IF_ERROR(worker->Open(networks));
   return worker;
 }
 
-absl::Status UcxWorker::Open() {
+absl::Status UcxWorker::Open(const UcxNetworks& networks) {
   ucp_worker_params_t parameters = {};
   parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -57,7 +57,7 @@ absl::Status UcxWorker::Open() {
                        "(kernel.shmmni, shmall, shmmax), df /dev/shm that of UCX_TLS=posix"));
     }
     ZS_RETURN_IF_ERROR(made);
-    listeners_ = UcxListeners(search);
+    listeners_ = UcxListeners(search, networks.sources);
   }
   return FromUcx(ucp_worker_get_efd(worker_, &events_), "getting the worker's events");
 }

@@ -91,7 +91,7 @@ class UcxWorker {
     std::atomic<ucs_status_t> failure{UCS_OK};
   };
   explicit UcxWorker(std::unique_ptr<UcxContext> context, int world_size);
-  absl::Status Open();
+  absl::Status Open(const UcxNetworks& networks);
   // With the lock: until `request` has ended; frees it. False where that took longer than `end`.
   bool Finish(ucs_status_ptr_t request, std::chrono::steady_clock::time_point end);
   static void Begun(ucs_status_ptr_t request, UcxMessage& message);
