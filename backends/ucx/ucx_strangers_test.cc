@@ -1,7 +1,6 @@
 // Strangers on the ports of UCX's TCP, while ranks connect and afterwards.
 #include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -179,7 +179,7 @@ class UcxStallers : public UcxStrangers {
     if (const socklen_t own_length = comm::MakeSocketAddress(from, 0, own); own_length != 0) {
       EXPECT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&own), own_length), 0) << from;
     }
-    connect(socket.get(), reinterpret_cast<sockaddr*>(&there), length);
+    if (connect(socket.get(), reinterpret_cast<sockaddr*>(&there), length) != 0 && errno != EINPROGRESS) return false;
     pollfd entry = {.fd = socket.get(), .events = POLLOUT, .revents = 0};
     if (poll(&entry, 1, 100) != 1 || (entry.revents & (POLLERR | POLLHUP)) != 0) return false;
     EXPECT_EQ(send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL), static_cast<ssize_t>(words.size()));
